@@ -1,0 +1,150 @@
+// The inside of a tape: values, nodes, and the arena that they lie in. Internal to autograd/*.cpp.
+#pragma once
+
+#include <capstan/autograd/op.h>
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+namespace capstan::detail {
+
+inline constexpr std::uint32_t no_slot = 0;
+
+/// What the tape knows of one tensor: its type, and its storage if some rule reads it. Belongs to the node that made it
+/// (or, for a constant, to the first node that used it). Sizes and strides follow it in memory.
+struct Value {
+  Storage* saved = nullptr;  // holds a count
+  Index offset = 0;
+  std::uint32_t node = 0;       // position of the owning node on the tape
+  std::uint32_t slot = no_slot;  // where its cotangent gathers while backward runs
+  std::uint32_t mark = 0;        // the backward run in which it leads to a target
+  DType dtype = DType::f32;
+  std::uint8_t rank = 0;
+  bool constant = false;
+  bool target = false;  // watched: its gradient is asked for
+
+  Index* sizes() { return reinterpret_cast<Index*>(this + 1); }
+  const Index* sizes() const { return reinterpret_cast<const Index*>(this + 1); }
+  Index* strides() { return sizes() + rank; }
+  const Index* strides() const { return sizes() + rank; }
+  Shape shape() const { return Shape(std::span<const Index>(sizes(), rank)); }
+  Layout layout() const { return Layout(shape(), strides(), offset); }
+  static std::size_t bytes(int rank) { return sizeof(Value) + 2 * sizeof(Index) * static_cast<std::size_t>(rank); }
+  Value* next() { return reinterpret_cast<Value*>(reinterpret_cast<std::byte*>(this) + bytes(rank)); }
+
+  bool describes(const Tensor& x) const;
+  void save(const Tensor& x) {
+    saved = Access::storage(x);
+    saved->retain();
+  }
+  void drop() {
+    if (saved) saved->release();
+    saved = nullptr;
+  }
+};
+
+/// One recorded call. In memory: Node, the op, the input values' addresses, the output values. A watched leaf has no op.
+struct Node {
+  const OpInfo* info = nullptr;  // null: a leaf
+  std::uint32_t inputs = 0;
+  std::uint16_t outputs = 0;
+  std::uint16_t reserved = 0;
+
+  static std::size_t op_bytes(const OpInfo* info) { return info ? (info->size + 7u) / 8u * 8u : 0; }
+  Op* op() { return reinterpret_cast<Op*>(this + 1); }
+  Value** input_values() { return reinterpret_cast<Value**>(reinterpret_cast<std::byte*>(this + 1) + op_bytes(info)); }
+  Value* first_output() { return reinterpret_cast<Value*>(input_values() + inputs); }
+};
+
+/// Bump allocation in chunks from the pool; addresses stay put.
+class Arena {
+ public:
+  ~Arena() { clear(); }
+  void* allocate(std::size_t bytes) {
+    if (bytes > static_cast<std::size_t>(end_ - at_)) grow(bytes);
+    return std::exchange(at_, at_ + bytes);
+  }
+  void clear();
+  /// Takes over another arena's chunks.
+  void absorb(Arena& other);
+
+ private:
+  struct Chunk {
+    std::byte* memory;
+    std::size_t bytes;
+  };
+  void grow(std::size_t bytes);
+  std::vector<Chunk> chunks_;
+  std::byte* at_ = nullptr;
+  std::byte* end_ = nullptr;
+};
+
+/// A watched value and the link that was handed out for it.
+struct Watch {
+  Value* value;
+  Link link;
+};
+
+/// Everything a Tape owns. States are recycled and their memory is never given back, so that a link can always ask for
+/// the generation.
+struct TapeState {
+  std::atomic<std::uint64_t> generation{1};
+  std::uint64_t born = 0;
+  bool consumed = false;       // the last use ended in a backward without .keep
+  bool of_transform = false;   // may be absorbed by an older tape
+  bool running = false;        // a backward is under way
+  bool orphan = false;         // its owner is gone; the tape that absorbed it recycles it
+  std::uint32_t runs = 0;      // numbers the marks
+  TapeState* absorbed_by = nullptr;
+  std::uint64_t absorbed_generation = 0;
+  std::vector<TapeState*> absorbed;
+  Arena arena;
+  std::deque<Node*> nodes;  // no reallocation: a tape may hold tens of millions
+  std::vector<Value*> constants;  // in order of first use
+  std::vector<Watch> watches;
+
+  static constexpr std::size_t cache_size = 32;
+  Value* cached_constants[cache_size] = {};
+
+  static TapeState* acquire(bool of_transform);
+  void release();
+  /// Frees everything and turns all tensors that link here into constants.
+  void reset();
+  /// Destroys the node at the end of the list together with what it saved.
+  void free_last_node();
+
+  Value* add_value(void* where, const Layout& layout, DType dtype, std::uint32_t node);
+  Value* constant(const Tensor& x, bool read, std::uint32_t node);
+  Tensor add_leaf(const Tensor& x);
+  void add_watch(const Tensor& x);
+  Link link_to(Value* value) { return {this, generation.load(std::memory_order_relaxed), value}; }
+};
+
+/// The tape that a link points into, if it still lives; follows absorptions.
+inline TapeState* living_tape(const Link& link) {
+  if (!link.tape || link.tape->generation.load(std::memory_order_acquire) != link.generation) return nullptr;
+  TapeState* tape = link.tape;
+  while (tape->absorbed_by) {
+    if (tape->absorbed_by->generation.load(std::memory_order_acquire) != tape->absorbed_generation) return nullptr;
+    tape = tape->absorbed_by;
+  }
+  return tape;
+}
+
+/// One tape for two: absorbs a transform's tape into an older one; an Error for two unrelated tapes.
+TapeState* join(TapeState* a, TapeState* b, std::string_view op);
+
+/// A cotangent for a value, and the outcome of a run.
+struct Seed {
+  Value* value;
+  Tensor cotangent;
+};
+
+/// The one backward loop. Gradients come back in the order of `targets`; empty where none was reached. With
+/// `only_targets` it walks only what lies between the roots and the targets.
+std::vector<Tensor> run_backward(TapeState& tape, std::vector<Seed>& seeds, std::span<Value* const> targets,
+                                 bool only_targets, bool keep, bool create_graph);
+
+}  // namespace capstan::detail

@@ -1,0 +1,59 @@
+#include <capstan/autograd/format.h>
+#include <capstan/autograd/shape.h>
+
+#include <algorithm>
+
+namespace capstan {
+
+namespace {
+constexpr Index max_elements = Index{1} << 62;
+
+void check_size(Index size) {
+  if (size < 0) fail("shape: sizes must not be negative; got {}", size);
+}
+}  // namespace
+
+Shape::Shape(std::span<const Index> sizes) {
+  if (sizes.size() > max_rank) fail("shape: at most {} axes; got {}", max_rank, sizes.size());
+  rank_ = static_cast<int>(sizes.size());
+  Index count = 1;
+  for (int i = 0; i < rank_; ++i) {
+    const Index size = sizes[static_cast<std::size_t>(i)];
+    check_size(size);
+    sizes_.data()[i] = size;
+    if (size > 0 && count > max_elements / size) fail("shape: at most 2^62 elements; got sizes {}", fmt::join(sizes, " x "));
+    count *= std::max<Index>(size, 1);
+  }
+}
+
+void Shape::push_back(Index size) {
+  check_size(size);
+  if (rank_ == max_rank) fail("shape: at most {} axes; got one more", max_rank);
+  sizes_.data()[rank_++] = size;
+}
+
+int Shape::axis(const char* op, int axis) const {
+  if (axis < -rank_ || axis >= rank_) fail("{}: axis must be in [{}, {}); got {} for shape {}", op, -rank_, rank_, axis, *this);
+  return axis < 0 ? axis + rank_ : axis;
+}
+
+Shape broadcast(const char* op, const Shape& a, const Shape& b) {
+  const int rank = std::max(a.rank(), b.rank());
+  Shape result;
+  for (int i = 0; i < rank; ++i) {
+    const int in_a = i - (rank - a.rank());
+    const int in_b = i - (rank - b.rank());
+    const Index size_a = in_a < 0 ? 1 : a[in_a];
+    const Index size_b = in_b < 0 ? 1 : b[in_b];
+    if (size_a != size_b && size_a != 1 && size_b != 1)
+      fail("{}: shapes must broadcast (equal sizes, or 1, aligned at the last axis); got {} and {}", op, a, b);
+    result.push_back(size_a == 1 ? size_b : size_a);
+  }
+  return result;
+}
+
+std::string to_string(const Shape& shape) {
+  return fmt::format("[{}]", fmt::join(shape.begin(), shape.end(), ", "));
+}
+
+}  // namespace capstan

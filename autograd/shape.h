@@ -1,0 +1,88 @@
+// Sizes of a tensor, outermost axis first. A small value: inline up to 8 axes, no heap.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <initializer_list>
+#include <span>
+#include <string>
+
+namespace capstan {
+
+/// Sizes, strides, offsets and element counts: 64 bits everywhere.
+using Index = std::int64_t;
+
+inline constexpr int max_rank = 8;
+
+namespace detail {
+/// Up to 8 axes copied as two fixed halves: a loop over the rank costs more than the copy.
+struct Axes {
+  std::array<Index, 4> low;
+  std::array<Index, 4> high;
+  Index* data() { return low.data(); }
+  const Index* data() const { return low.data(); }
+};
+static_assert(sizeof(Axes) == max_rank * sizeof(Index));
+}  // namespace detail
+
+/// The sizes of a tensor. `Shape{}` is a scalar's; a size of 0 is legal; a negative one, a ninth axis, or an element
+/// count beyond 2^62 is an Error.
+class Shape {
+ public:
+  Shape() = default;
+  Shape(std::initializer_list<Index> sizes) : Shape(std::span<const Index>(sizes.begin(), sizes.size())) {}
+  explicit Shape(std::span<const Index> sizes);
+
+  Shape(const Shape& other) { copy(other); }
+  Shape& operator=(const Shape& other) {
+    copy(other);
+    return *this;
+  }
+
+  int rank() const { return rank_; }
+  /// Size of an axis in [0, rank).
+  Index operator[](int axis) const { return sizes_.data()[axis]; }
+  /// Size of an axis counted from the end: back(0) is the last one.
+  Index back(int from_end = 0) const { return sizes_.data()[rank_ - 1 - from_end]; }
+  /// Product of the sizes; 1 for a scalar.
+  Index elements() const {
+    Index count = 1;
+    for (int i = 0; i < rank_; ++i) count *= sizes_.data()[i];
+    return count;
+  }
+  /// Turns an axis in [-rank, rank) into one in [0, rank); outside is an Error that begins with `op`.
+  int axis(const char* op, int axis) const;
+  void push_back(Index size);
+  void set(int axis, Index size) { sizes_.data()[axis] = size; }
+  /// This shape with its last `count` axes removed.
+  Shape drop_back(int count = 1) const { return Shape(std::span<const Index>(begin(), static_cast<std::size_t>(rank_ - count))); }
+
+  const Index* begin() const { return sizes_.data(); }
+  const Index* end() const { return sizes_.data() + rank_; }
+
+  friend bool operator==(const Shape& a, const Shape& b) {
+    if (a.rank_ != b.rank_) return false;
+    for (int i = 0; i < a.rank_; ++i)
+      if (a[i] != b[i]) return false;
+    return true;
+  }
+
+ private:
+  void copy(const Shape& other) {
+    rank_ = other.rank_;
+    sizes_.low = other.sizes_.low;
+    if (rank_ > 4) sizes_.high = other.sizes_.high;
+  }
+  detail::Axes sizes_{};
+  int rank_ = 0;
+};
+
+/// The NumPy broadcast of two shapes: aligned at the last axis, 1 stretches. An Error that begins with `op` where they
+/// do not fit.
+Shape broadcast(const char* op, const Shape& a, const Shape& b);
+
+/// "[2, 3]"; "[]" for a scalar.
+std::string to_string(const Shape& shape);
+
+}  // namespace capstan

@@ -1,0 +1,134 @@
+#include <capstan/autograd/create.h>
+#include <capstan/autograd/format.h>
+#include <capstan/autograd/node.h>
+#include <capstan/autograd/tape.h>
+
+namespace capstan {
+
+namespace {
+
+/// The cotangent of a root: given, or 1 for a scalar.
+Tensor seed_for(const Root& root) {
+  const Tensor& y = root.y;
+  if (root.cotangent.defined()) {
+    if (root.cotangent.shape() != y.shape() || root.cotangent.dtype() != y.dtype())
+      fail("backward: the cotangent must have y's shape and dtype; got {} {} for y {} {}", root.cotangent.dtype(),
+           root.cotangent.shape(), y.dtype(), y.shape());
+    return root.cotangent;
+  }
+  if (y.elements() != 1)
+    fail("backward: y must be a scalar or come with a cotangent; got {}; reduce it with sum() or mean()", y.shape());
+  return full(y.shape(), 1.0, y.dtype());
+}
+
+/// The tape's own value behind y; an Error that says why there is none.
+detail::Value* value_of(const Tensor& y, const detail::TapeState& tape) {
+  if (!y.defined()) fail("backward: y must hold a value; got an empty handle; assign a tensor to it first");
+  const detail::Link& link = detail::Access::link(y);
+  const detail::TapeState* living = detail::living_tape(link);
+  if (living == &tape) return link.value;
+  if (living) fail("backward: y must be recorded on this tape; got a tensor of another tape; call backward on that one");
+  if (!link.tape) fail("backward: y must be recorded; got a constant; compute it from a tensor that watch() returned");
+  if (tape.consumed)
+    fail("backward: the tape must still hold y; got a tape that an earlier backward consumed; pass {{.keep = true}} to that one");
+  fail("backward: y must be recorded on a living tape; got a tensor whose tape is gone; keep the Tape alive until backward");
+}
+
+}  // namespace
+
+Tape::Tape() : state_(detail::TapeState::acquire(false)) {}
+Tape::~Tape() { state_->release(); }
+
+Tensor Tape::watch(const Tensor& x) {
+  if (!x.defined()) fail("watch: x must hold a value; got an empty handle; assign a tensor to it first");
+  if (!is_float(x.dtype())) fail("watch: x must be f32 or f64 to have a gradient; got {} {}; cast() it first", x.dtype(), x.shape());
+  const detail::TapeState* living = detail::living_tape(detail::Access::link(x));
+  if (living && living != state_)
+    fail("watch: x must not be recorded on another living tape; got such a tensor of shape {}; detach() it, or use grad() or vjp()",
+         x.shape());
+  Tensor leaf = living ? x : state_->add_leaf(x);
+  state_->add_watch(leaf);
+  return leaf;
+}
+
+Gradients Tape::backward(const Tensor& y, BackwardOptions options) { return backward({Root{y}}, options); }
+Gradients Tape::backward(const Tensor& y, const Tensor& cotangent, BackwardOptions options) {
+  return backward({Root{y, cotangent}}, options);
+}
+Gradients Tape::backward(std::initializer_list<Root> roots, BackwardOptions options) {
+  return backward(std::span<const Root>(roots.begin(), roots.size()), options);
+}
+
+Gradients Tape::backward(std::span<const Root> roots, BackwardOptions options) {
+  std::vector<detail::Seed> seeds;
+  for (const Root& root : roots) {
+    detail::Value* value = value_of(root.y, *state_);
+    seeds.push_back({value, seed_for(root)});
+  }
+  std::vector<detail::Value*> targets;
+  Gradients result;
+  for (const detail::Watch& watch : state_->watches) {
+    targets.push_back(watch.value);
+    result.entries_.push_back({watch.link, watch.value->shape(), watch.value->dtype, {}});
+  }
+  std::vector<Tensor> gradients =
+      detail::run_backward(*state_, seeds, targets, false, options.keep || options.create_graph, options.create_graph);
+  for (std::size_t i = 0; i < gradients.size(); ++i) result.entries_[i].gradient = std::move(gradients[i]);
+  return result;
+}
+
+Index Tape::size() const { return static_cast<Index>(state_->nodes.size()); }
+
+Index Tape::saved_bytes() const {
+  Index bytes = 0;
+  auto count = [&](const detail::Value* value) {
+    if (value->saved) bytes += static_cast<Index>(value->saved->bytes());
+  };
+  for (detail::Node* node : state_->nodes) {
+    detail::Value* value = node->first_output();
+    for (int i = 0; i < node->outputs; ++i, value = value->next()) count(value);
+  }
+  for (const detail::Value* value : state_->constants) count(value);
+  return bytes;
+}
+
+std::vector<std::string_view> Tape::names() const {
+  std::vector<std::string_view> names;
+  for (const detail::Node* node : state_->nodes) names.push_back(node->info ? node->info->name : std::string_view{});
+  return names;
+}
+
+// ---- gradients --------------------------------------------------------------------------------------------------------
+
+const Gradients::Entry& Gradients::find(const Tensor& x) const {
+  const detail::Link& link = detail::Access::link(x);
+  for (const Entry& entry : entries_)
+    if (entry.link == link) return entry;
+  fail("gradients: x must have been watched on the tape before backward; got a tensor of shape {} that was not; pass the tensor that watch() returned",
+       x.shape());
+}
+
+Tensor Gradients::of(const Tensor& x) const {
+  const Entry& entry = find(x);
+  return entry.gradient.defined() ? entry.gradient : zeros(entry.shape, entry.dtype);
+}
+
+bool Gradients::reached(const Tensor& x) const { return find(x).gradient.defined(); }
+
+int Gradients::unreached() const {
+  int count = 0;
+  for (const Entry& entry : entries_) count += entry.gradient.defined() ? 0 : 1;
+  return count;
+}
+
+// ---- paths ------------------------------------------------------------------------------------------------------------
+
+std::string Path::str() const {
+  std::string text = parent ? parent->str() : std::string();
+  if (name.empty() && index < 0) return text;
+  if (!text.empty()) text += '.';
+  text += name.empty() ? fmt::format("{}", index) : std::string(name);
+  return text;
+}
+
+}  // namespace capstan

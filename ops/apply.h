@@ -1,0 +1,22 @@
+// How the catalogue's own functions run their ops: `record`, and a check at compile time that the op is listed.
+#pragma once
+
+#include <capstan/autograd/op.h>
+#include <capstan/ops/catalog.h>
+
+namespace capstan::ops {
+
+/// All outputs of a catalogue op.
+template <class O, class... T>
+Tensors apply_all(const O& op, const T&... inputs) {
+  static_assert(listed(O::name), "capstan: this op is not listed in ops/catalog.h");
+  return record(op, inputs...);
+}
+
+/// The first output.
+template <class O, class... T>
+Tensor apply(const O& op, const T&... inputs) {
+  return std::move(apply_all(op, inputs...)[0]);
+}
+
+}  // namespace capstan::ops

@@ -1,0 +1,40 @@
+// The catalogue: every op of the library by name. An op that is not listed here does not compile (ops/apply.h); a listed
+// op without a sample in tests/ops/samples fails a test. Not for: users' own ops (they call `record`).
+#pragma once
+
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+
+namespace capstan::ops {
+
+inline constexpr std::string_view catalog[] = {
+    // autograd/accumulate.h
+    "accumulate",
+    // ops/elementwise.h
+    "add", "sub", "mul", "div", "neg", "scale", "exp", "log", "tanh", "sqrt", "sin", "cos", "erf", "erfc", "clamp",
+    // ops/compare.h
+    "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "logical_and", "logical_or", "logical_not",
+    // ops/select.h
+    "where", "cast",
+    // ops/reduce.h
+    "sum", "mean", "max",
+    // ops/rearrange.h
+    "reshape", "transpose", "permute", "broadcast_to", "slice", "pad", "concat", "one_hot",
+    // ops/matmul.h, ops/linear.h
+    "matmul", "linear",
+    // ops/softmax.h
+    "softmax", "log_softmax",
+    // ops/embedding.h
+    "embedding", "embedding_transpose",
+    // ops/cross_entropy.h
+    "cross_entropy",
+    // ops/activation.h
+    "relu", "gelu_tanh", "gelu_erf",
+    // ops/layer_norm.h
+    "layer_norm",
+};
+
+constexpr bool listed(std::string_view name) { return std::find(std::begin(catalog), std::end(catalog), name) != std::end(catalog); }
+
+}  // namespace capstan::ops

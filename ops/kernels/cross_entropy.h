@@ -1,0 +1,23 @@
+// Cross-entropy of logits and class ids, row by row. Not for: reductions over rows or checks of ids (the op does those;
+// see find_outside in embedding.h).
+//
+// logits [..., V] f32 or f64, any strides; targets [...] i32, any strides, each in [0, V) or equal to `ignore`.
+// q = (1 − smoothing) · onehot(target) + smoothing / V.
+#pragma once
+
+#include <capstan/autograd/view.h>
+
+#include <cstdint>
+
+namespace capstan::kernels {
+
+/// loss [...] = −Σ_c q_c log softmax(logits)_c, and exactly 0 for ignored rows, which are not read. logsumexp [...] (of
+/// every row that is not ignored, else 0) is what backward wants; absent if its `layout` is null.
+void cross_entropy(ConstView logits, ConstView targets, std::int64_t ignore, double smoothing, View loss,
+                   View logsumexp);
+
+/// dlogits [..., V] = dloss · (softmax(logits) − q); exactly 0 in ignored rows. dloss [...] may have any strides.
+void cross_entropy_backward(ConstView logits, ConstView targets, std::int64_t ignore, double smoothing,
+                            ConstView logsumexp, ConstView dloss, View dlogits);
+
+}  // namespace capstan::kernels

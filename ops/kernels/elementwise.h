@@ -1,0 +1,70 @@
+// Elementwise kernels over strided, broadcast operands, f32 and f64 on SIMD. Not for: shape or dtype checks (the ops
+// do those), reductions (reduce.h), moving data without change (copy.h).
+//
+// For all of them: operands broadcast to y's shape as in NumPy (the caller has checked that they do); y may have any
+// strides, and may be exactly the same elements as an operand of its dtype. The value of an element does not depend on
+// its place, on the strides, or on the number of threads.
+#pragma once
+
+#include <capstan/autograd/view.h>
+
+#include <cstdint>
+
+namespace capstan::kernels {
+
+/// y = f(x), f32 or f64, same dtype. abs, neg, sign, square, relu also take i32.
+/// Accuracy: exp, log, tanh, sin, cos, sigmoid within 4 ulp of the exact value (f32 and f64), the rest correctly
+/// rounded or libm's; NaN stays NaN, and infinities, zeros and subnormals give what IEEE 754 libm gives.
+enum class Unary : std::uint8_t {
+  neg,
+  abs,
+  sign,        // −1, 0 or 1; NaN stays
+  square,      // x²
+  reciprocal,  // 1 / x
+  sqrt,
+  rsqrt,  // 1 / sqrt(x)
+  exp,
+  log,
+  tanh,
+  sin,
+  cos,
+  erf,
+  erfc,
+  relu,             // max(x, 0); NaN stays
+  sigmoid,          // 1 / (1 + exp(−x))
+  gelu_tanh,        // x · sigmoid(2u), u = √(2/π) (x + 0.044715 x³): no cancellation in the negative tail; −0 at −∞
+  gelu_erf,         // x/2 · erfc(−x/√2): likewise
+  gelu_tanh_slope,  // d gelu_tanh / dx
+  gelu_erf_slope,   // d gelu_erf / dx
+};
+void unary(Unary op, ConstView x, View y);
+
+/// y = a op b, all of one dtype: f32, f64 (all of them) or i32 (not div and pow; wraps around). minimum and maximum
+/// give NaN if either is NaN. pow is libm's.
+enum class Binary : std::uint8_t { add, sub, mul, div, minimum, maximum, pow };
+void binary(Binary op, ConstView a, ConstView b, View y);
+
+/// y (boolean) = a op b, a and b of one dtype (any). NaN is unequal to everything and not ordered.
+enum class Compare : std::uint8_t { equal, not_equal, less, less_equal, greater, greater_equal };
+void compare(Compare op, ConstView a, ConstView b, View y);
+
+/// y = a op b, all boolean.
+enum class Logical : std::uint8_t { logical_and, logical_or, logical_xor };
+void logical(Logical op, ConstView a, ConstView b, View y);
+/// y = not x, both boolean.
+void logical_not(ConstView x, View y);
+
+/// y = x · scale + shift (two roundings), f32 or f64.
+void affine(ConstView x, double scale, double shift, View y);
+/// y = min(max(x, low), high), f32 or f64; NaN stays NaN. An infinite bound is no bound.
+void clamp(ConstView x, double low, double high, View y);
+
+/// y = condition ? a : b, a selection and never a product: the side that is not taken does not matter, even if it is
+/// NaN. condition is boolean; a, b and y have one dtype (any).
+void where(ConstView condition, ConstView a, ConstView b, View y);
+
+/// y = x in y's dtype (any to any). Floats to i32 truncate towards zero and saturate, NaN becomes 0; anything but 0
+/// (NaN too) becomes true.
+void cast(ConstView x, View y);
+
+}  // namespace capstan::kernels

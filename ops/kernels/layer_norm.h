@@ -1,0 +1,22 @@
+// Layer normalisation over the last axis, forward and backward in one pass each (Ba et al. 2016).
+// Not for: other axes, RMS norm.
+//
+// All views have one dtype, f32 or f64. x, dy [..., C] may have any strides; weight and bias are [C]; mean and rstd have
+// one element a row. Outputs are row-major. An optional view is absent when its `layout` is null (`View{}`).
+#pragma once
+
+#include <capstan/autograd/view.h>
+
+namespace capstan::kernels {
+
+/// mean = Σx/C, rstd = 1/√(Σ(x − mean)²/C + eps), y = (x − mean) · rstd · weight + bias. Two passes, accumulated in f64:
+/// rows far from 0 lose nothing. weight, bias, mean and rstd are optional.
+void layer_norm(ConstView x, ConstView weight, ConstView bias, double eps, View y, View mean, View rstd);
+
+/// With x̂ = (x − mean) · rstd and g = dy · weight:
+///   dx = rstd · (g − mean_c(g) − x̂ · mean_c(g · x̂)),  dweight = Σ_rows dy · x̂,  dbias = Σ_rows dy.
+/// weight is optional (absent: 1), and so are dx, dweight and dbias (absent: not wanted).
+void layer_norm_backward(ConstView x, ConstView weight, ConstView mean, ConstView rstd, ConstView dy, View dx,
+                         View dweight, View dbias);
+
+}  // namespace capstan::kernels

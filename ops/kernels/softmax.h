@@ -1,0 +1,25 @@
+// Softmax and log-softmax over one axis, and their backward kernels. Not for: attention (its fused kernel keeps its own
+// row statistics).
+//
+// x, y, dy have one dtype (f32 or f64) and one shape; inputs may have any strides, outputs are row-major. `axis` is in
+// [0, rank). An axis of length 0 does nothing.
+#pragma once
+
+#include <capstan/autograd/view.h>
+
+namespace capstan::kernels {
+
+/// y = exp(x − max x) / Σ exp(x − max x). An entry of −∞ gives exactly 0. A row that is −∞ throughout, or that holds +∞
+/// or NaN, becomes NaN throughout (+∞ has no meaningful weight; PyTorch says the same).
+void softmax(ConstView x, int axis, View y);
+
+/// y = (x − max x) − log Σ exp(x − max x). An entry of −∞ stays −∞; NaN rows as in softmax.
+void log_softmax(ConstView x, int axis, View y);
+
+/// dx = y ⊙ (dy − Σ dy ⊙ y), y being softmax(x).
+void softmax_backward(ConstView y, ConstView dy, int axis, View dx);
+
+/// dx = dy − exp(y) · Σ dy, y being log_softmax(x).
+void log_softmax_backward(ConstView y, ConstView dy, int axis, View dx);
+
+}  // namespace capstan::kernels

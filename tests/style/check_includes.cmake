@@ -1,0 +1,38 @@
+# The include rules that the compiler does not hold. Every offence is printed with file and line; one is a failure.
+#   cmake -DROOT=<folder that holds autograd/, ops/ and nn/> -P check_includes.cmake
+set(offences "")
+# check(<why> <regex of an include line> <file>...)
+function(check why pattern)
+  foreach(file IN LISTS ARGN)
+    file(STRINGS ${ROOT}/${file} lines REGEX "^[ \t]*#[ \t]*include")
+    foreach(line IN LISTS lines)
+      if(line MATCHES "${pattern}")
+        string(APPEND offences "  ${file}: ${line}: ${why}\n")
+      endif()
+    endforeach()
+  endforeach()
+  set(offences "${offences}" PARENT_SCOPE)
+endfunction()
+
+foreach(layer autograd ops nn)
+  file(GLOB_RECURSE headers RELATIVE ${ROOT} ${ROOT}/${layer}/*.h)
+  file(GLOB_RECURSE sources RELATIVE ${ROOT} ${ROOT}/${layer}/*.cpp)
+  if(NOT headers)
+    message(FATAL_ERROR "${ROOT}/${layer}: no headers: nothing would be checked")
+  endif()
+  check("a path that climbs gets around the layers" "\\.\\./" ${headers} ${sources})
+  check("spell it <capstan/...>" "\"" ${headers} ${sources})
+  check("headers are light" "<(iostream|functional|regex)>" ${headers})
+
+  set(light ${headers})
+  list(REMOVE_ITEM light autograd/format.h)
+  check("fmt belongs into .cpp files and autograd/format.h" "<fmt/|<capstan/autograd/format\\.h>" ${light})
+
+  set(elsewhere ${headers} ${sources})
+  list(FILTER elsewhere EXCLUDE REGEX "^ops/kernels/.*\\.cpp$")
+  check("Highway and oneDNN belong into ops/kernels/*.cpp" "<(hwy/|dnnl|oneapi/dnnl)" ${elsewhere})
+endforeach()
+
+if(offences)
+  message(FATAL_ERROR "includes:\n${offences}")
+endif()

@@ -1,0 +1,1 @@
+#include <capstan/autograd/../../ops/catalog.h>

@@ -1,0 +1,1 @@
+#include <capstan/ops/catalog.h>

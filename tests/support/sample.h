@@ -1,0 +1,39 @@
+// One sample of a catalogue op: a call with inputs, which the catalogue tests check at every order. Each family of ops
+// lists its samples in tests/ops/samples/<family>_samples.cpp; samples.cpp joins them.
+#pragma once
+
+#include <capstan/autograd/tensor.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace capstan::test {
+
+struct Sample {
+  std::string op;     // the catalogue's name; the call must record (or run) an op of this name
+  std::string label;  // what is special about it: "broadcast [2,1]·[3]", "K = 0"
+  std::vector<Tensor> inputs;  // f64; ids and masks are constants
+  /// Returns every output, hidden statistics included.
+  std::function<std::vector<Tensor>(const std::vector<Tensor>&)> f;
+  /// For each input: empty, or a boolean tensor of its shape; where true the gradient must be exactly 0, and differences
+  /// are not taken (ids, masked positions, padding rows).
+  std::vector<Tensor> exactly_zero = {};
+};
+
+using Samples = std::vector<Sample>;
+
+Samples elementwise_samples();  // elementwise.h
+Samples compare_samples();      // compare.h, select.h
+Samples reduce_samples();       // reduce.h
+Samples rearrange_samples();    // rearrange.h
+Samples matmul_samples();       // matmul.h, linear.h
+Samples softmax_samples();      // softmax.h
+Samples embedding_samples();    // embedding.h, cross_entropy.h
+Samples activation_samples();   // activation.h, layer_norm.h
+Samples engine_samples();       // autograd/accumulate.h
+
+/// All of them.
+Samples all_samples();
+
+}  // namespace capstan::test
