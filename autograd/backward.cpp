@@ -162,8 +162,11 @@ std::vector<Tensor> run_backward(TapeState& tape, std::vector<Seed>& seeds, std:
     for (const Value* target : targets) first = std::min(first, target->node);
     mark_descendants(tape, targets, first, last, run);
   }
-  for (Seed& seed : seeds)
+  for (Seed& seed : seeds) {
+    // A recorded cotangent would record the rules' own ops, though nobody asked for that.
+    if (!create_graph) Access::set_link(seed.cotangent, {});
     if (run == 0 || seed.value->mark == run) slots.add(seed.value, std::move(seed.cotangent));
+  }
 
   if (finish.consumes)
     while (tape.nodes.size() > std::size_t{last} + 1) tape.free_last_node();

@@ -4,6 +4,7 @@
 #include <capstan/autograd/dtype.h>
 #include <capstan/autograd/error.h>
 #include <capstan/autograd/layout.h>
+#include <capstan/autograd/tensor.h>
 #include <fmt/format.h>
 
 #include <string>
@@ -20,6 +21,13 @@ struct fmt::formatter<capstan::DType> : fmt::formatter<fmt::string_view> {
   auto format(capstan::DType dtype, fmt::format_context& context) const -> decltype(context.out()) {
     const std::string_view name = capstan::name_of(dtype);
     return fmt::formatter<fmt::string_view>::format({name.data(), name.size()}, context);
+  }
+};
+
+template <>
+struct fmt::formatter<capstan::Tensor> : fmt::formatter<fmt::string_view> {
+  auto format(const capstan::Tensor& x, fmt::format_context& context) const -> decltype(context.out()) {
+    return fmt::formatter<fmt::string_view>::format(capstan::to_string(x), context);
   }
 };
 

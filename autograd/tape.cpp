@@ -60,6 +60,7 @@ Gradients Tape::backward(std::initializer_list<Root> roots, BackwardOptions opti
 }
 
 Gradients Tape::backward(std::span<const Root> roots, BackwardOptions options) {
+  if (roots.empty()) fail("backward: at least one root is needed; got none");
   std::vector<detail::Seed> seeds;
   for (const Root& root : roots) {
     detail::Value* value = value_of(root.y, *state_);

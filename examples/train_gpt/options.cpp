@@ -113,7 +113,7 @@ void read_into(Options& options, const Entry& entry, const std::string& text) {
 
 CLI::Option* describe(CLI::Option* option, const char* group, const char* placeholder,
                       const std::string& default_text) {
-  return option->group(group)->option_text(fmt::format("{} ({})", placeholder, default_text));
+  return option->group(group)->type_name(placeholder)->option_text(fmt::format("{} ({})", placeholder, default_text));
 }
 
 void add_table(CLI::App& app, Options& options) {

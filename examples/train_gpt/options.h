@@ -30,7 +30,7 @@ struct Options {
   std::int64_t steps = 1000;
   double seconds = 170;  // of training, in this run; 0 = no limit
   double lr = 3e-3;
-  double min_lr = 3e-4;
+  double min_lr = 3e-3 / 10;
   std::int64_t warmup = 100;
   double weight_decay = 0.1;
   double clip = 1;  // largest norm of all gradients together; 0 = no limit

@@ -26,7 +26,7 @@ std::optional<double> seconds_left(const ProgressState& state);
 /// "0:07", "12:05", "1:02:05".
 std::string clock_time(double seconds);
 
-/// "step 120/1000 · loss …" without a bar: what a log gets.
+/// "step 120/1000  loss 2.3456  9876 tokens/s  1:23 left": what a log gets.
 std::string plain_line(const ProgressState& state);
 
 /// The same behind a bar and a percentage, at most `width` columns: the bar shrinks, then goes, then the end is cut off.

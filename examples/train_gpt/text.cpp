@@ -174,8 +174,10 @@ fs::path find_project(const fs::path& built_from) {
       if (folder == folder.root_path()) break;
     }
   }
-  fail("data: capstan's sources must be at {} or above the current folder; got neither; name text with --data FILE",
-       built_from.string());
+  fail(
+      "data: capstan's sources must be at {}, above this program or above the current folder; got none; name text with "
+      "--data FILE",
+      built_from.string());
 }
 
 std::string hash_of(const Text& text) {

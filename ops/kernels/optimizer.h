@@ -17,9 +17,9 @@ struct AdamWStep {
 /// Decoupled weight decay (Loshchilov and Hutter 2019, algorithm 2), for each of n elements:
 ///   p ← p · (1 − lr · weight_decay);  m ← m + (1 − β₁)(g − m);  v ← β₂ v + (1 − β₂) g²
 ///   p ← p − lr / (1 − β₁ᵗ) · m / (√v / √(1 − β₂ᵗ) + eps)
-/// p, m, v are updated in place; none of the four overlap. T is float or double.
-template <class T>
-void adamw(Index n, T* p, const T* g, T* m, T* v, const AdamWStep& options);
+/// p, m, v are updated in place; none of the four overlap.
+void adamw(Index n, float* p, const float* g, float* m, float* v, const AdamWStep& options);
+void adamw(Index n, double* p, const double* g, double* m, double* v, const AdamWStep& options);
 
 struct SgdStep {
   double lr = 1e-3;
@@ -34,13 +34,8 @@ struct SgdStep {
 /// g' = g + weight_decay · p. Without momentum p ← p − lr · g'. With it
 ///   buffer ← momentum · buffer + (1 − dampening) g'   (first step: buffer ← g')
 ///   p ← p − lr · (nesterov ? g' + momentum · buffer : buffer)
-/// `buffer` is not touched (and may be null) if momentum is 0. T is float or double.
-template <class T>
-void sgd(Index n, T* p, const T* g, T* buffer, const SgdStep& options);
-
-extern template void adamw(Index, float*, const float*, float*, float*, const AdamWStep&);
-extern template void adamw(Index, double*, const double*, double*, double*, const AdamWStep&);
-extern template void sgd(Index, float*, const float*, float*, const SgdStep&);
-extern template void sgd(Index, double*, const double*, double*, const SgdStep&);
+/// `buffer` is not touched (and may be null) if momentum is 0.
+void sgd(Index n, float* p, const float* g, float* buffer, const SgdStep& options);
+void sgd(Index n, double* p, const double* g, double* buffer, const SgdStep& options);
 
 }  // namespace capstan::kernels

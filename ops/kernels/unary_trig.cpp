@@ -30,17 +30,17 @@ struct TrigOf {
     return hn::Load(d, values);
   }
 
-  template <class D, HWY_IF_LANE_SIZE_D(D, 8)>
+  template <class D, class T = hn::TFromD<D>>
   HWY_INLINE hn::Vec<D> operator()(D d, hn::Vec<D> x) const {
-    return Double(d, x);
-  }
-  template <class D, HWY_IF_LANE_SIZE_D(D, 4)>
-  HWY_INLINE hn::Vec<D> operator()(D d, hn::Vec<D> x) const {
-    const hn::Half<D> half;
-    const hn::Rebind<double, decltype(half)> wide;
-    const auto low = hn::DemoteTo(half, Double(wide, hn::PromoteTo(wide, hn::LowerHalf(half, x))));
-    const auto high = hn::DemoteTo(half, Double(wide, hn::PromoteTo(wide, hn::UpperHalf(half, x))));
-    return hn::Combine(d, high, low);
+    if constexpr (std::is_same_v<T, double>) {
+      return Double(d, x);
+    } else {
+      const hn::Half<D> half;
+      const hn::Rebind<double, decltype(half)> wide;
+      const auto low = hn::DemoteTo(half, Double(wide, hn::PromoteTo(wide, hn::LowerHalf(half, x))));
+      const auto high = hn::DemoteTo(half, Double(wide, hn::PromoteTo(wide, hn::UpperHalf(half, x))));
+      return hn::Combine(d, high, low);
+    }
   }
 };
 

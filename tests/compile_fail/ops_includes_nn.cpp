@@ -1,6 +1,6 @@
 // An upward include: a file of ops that knows modules.
-// Message: capstan/nn/nn.h.*(No such file|file not found)
+// Message: capstan/nn/module.h.*(No such file|file not found)
 #include <capstan/ops/catalog.h>
 #ifdef FAULT
-#include <capstan/nn/nn.h>
+#include <capstan/nn/module.h>
 #endif

@@ -23,14 +23,14 @@ install_packages() {
 }
 
 # stage <title> <log file> <command>...: runs the command quietly and says on standard error how long it took; if it
-# fails, shows the end of what it wrote.
+# fails, shows the end of what it wrote, without the tests that passed.
 stage() {
   local title=$1 log=$2 start=$SECONDS
   shift 2
   if "$@" </dev/null >"$log" 2>&1; then
     echo "$title: $((SECONDS - start)) s" >&2
   else
-    tail -n 200 "$log" >&2
+    grep -vE '^ +Start +[0-9]+: |   Passed  ' "$log" | tail -n 200 >&2
     echo "$title: FAILED after $((SECONDS - start)) s" >&2
     return 1
   fi

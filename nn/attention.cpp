@@ -1,0 +1,76 @@
+#include <capstan/autograd/format.h>
+#include <capstan/nn/attention.h>
+#include <capstan/ops/rearrange.h>
+
+namespace capstan::nn {
+
+namespace {
+
+void check_sequence(const char* module, const char* name, const Tensor& x, Index width) {
+  if (x.rank() != 3 || x.shape()[2] != width) fail("{}: {} must be [B, T, {}]; got {}", module, name, width, x.shape());
+}
+
+/// [B, T, H·D] → [B, H, T, D]
+Tensor split_heads(const Tensor& x, Index heads) {
+  const Shape& shape = x.shape();
+  return permute(reshape(x, Shape{shape[0], shape[1], heads, shape[2] / heads}), {0, 2, 1, 3});
+}
+
+/// [B, H, T, D] → [B, T, H·D]
+Tensor join_heads(const Tensor& x) {
+  const Shape& shape = x.shape();
+  return reshape(permute(x, {0, 2, 1, 3}), Shape{shape[0], shape[2], shape[1] * shape[3]});
+}
+
+const MultiHeadAttention::Config& checked(const MultiHeadAttention::Config& config) {
+  const Index kv_heads = config.kv_heads > 0 ? config.kv_heads : config.heads;
+  if (config.width <= 0 || config.heads <= 0 || config.width % config.heads != 0)
+    fail("MultiHeadAttention: width must be a positive multiple of heads; got width {} and heads {}", config.width, config.heads);
+  if (config.heads % kv_heads != 0)
+    fail("MultiHeadAttention: heads must be a multiple of kv_heads; got heads {} and kv_heads {}", config.heads, kv_heads);
+  return config;
+}
+
+}  // namespace
+
+SingleHeadAttention::SingleHeadAttention(Init& init, const Config& config)
+    : query(init, {.in = config.d_model, .out = config.d_k, .bias = config.bias, .deviation = config.deviation}),
+      key(init, {.in = config.d_model, .out = config.d_k, .bias = config.bias, .deviation = config.deviation}),
+      value(init, {.in = config.d_model, .out = config.d_v, .bias = config.bias, .deviation = config.deviation}) {}
+
+AttentionResult SingleHeadAttention::attend(const Tensor& x, const Tensor& memory, const Mask& mask) const {
+  check_sequence("SingleHeadAttention", "x", x, query.weight.shape()[1]);
+  check_sequence("SingleHeadAttention", "memory", memory, key.weight.shape()[1]);
+  AttentionResult result =
+      attention_reference(split_heads(query(x), 1), split_heads(key(memory), 1), split_heads(value(memory), 1), {.mask = mask});
+  result.output = join_heads(result.output);
+  return result;
+}
+
+MultiHeadAttention::MultiHeadAttention(Init& init, const Config& config)
+    : heads(checked(config).heads),
+      kv_heads(config.kv_heads > 0 ? config.kv_heads : config.heads),
+      query(init, {.in = config.width, .out = config.width, .bias = config.bias, .deviation = config.deviation}),
+      key(init, {.in = config.memory_width > 0 ? config.memory_width : config.width,
+                 .out = config.width / config.heads * kv_heads,
+                 .bias = config.bias,
+                 .deviation = config.deviation}),
+      value(init, {.in = config.memory_width > 0 ? config.memory_width : config.width,
+                   .out = config.width / config.heads * kv_heads,
+                   .bias = config.bias,
+                   .deviation = config.deviation}),
+      project(init, {.in = config.width,
+                     .out = config.width,
+                     .bias = config.bias,
+                     .deviation = config.residual_deviation ? config.residual_deviation : config.deviation}) {}
+
+AttentionResult MultiHeadAttention::attend(const Tensor& x, const Tensor& memory, const Mask& mask) const {
+  check_sequence("MultiHeadAttention", "x", x, query.weight.shape()[1]);
+  check_sequence("MultiHeadAttention", "memory", memory, key.weight.shape()[1]);
+  AttentionResult result = attention_reference(split_heads(query(x), heads), split_heads(key(memory), kv_heads),
+                                               split_heads(value(memory), kv_heads), {.mask = mask});
+  result.output = project(join_heads(result.output));
+  return result;
+}
+
+}  // namespace capstan::nn

@@ -1,0 +1,64 @@
+// Attention modules: one head with free sizes, and many heads. Not for: the attention itself (ops/attention.h).
+#pragma once
+
+#include <capstan/nn/linear.h>
+#include <capstan/ops/attention.h>
+
+namespace capstan::nn {
+
+/// One head of attention (Vaswani et al. 2017, §3.2.1): Q = x W_Qᵀ, K = m W_Kᵀ, V = m W_Vᵀ, softmax(Q Kᵀ / √d_k) V.
+/// x [B, T, d_model] → [B, T, d_v];  causal unless told otherwise. No output projection.
+struct SingleHeadAttention {
+  struct Config {
+    Index d_model = 0;
+    Index d_k = 0;
+    Index d_v = 0;
+    bool bias = true;
+    std::optional<double> deviation = {};
+  };
+  Linear query, key, value;
+
+  SingleHeadAttention(Init& init, const Config& config);
+  Tensor operator()(const Tensor& x, const Mask& mask = Mask::causal()) const { return attend(x, x, mask).output; }
+  /// Queries from x [B, Tq, d_model], keys and values from memory [B, Tk, d_model]; with the weights [B, 1, Tq, Tk].
+  AttentionResult attend(const Tensor& x, const Tensor& memory, const Mask& mask) const;
+  static void fields(auto& self, auto& f) {
+    f("query", self.query);
+    f("key", self.key);
+    f("value", self.value);
+  }
+};
+
+/// Multi-head attention (Vaswani et al. 2017, §3.2.2).   x [B, T, C] → [B, T, C];  causal unless told otherwise.
+/// Head h owns features h·D to (h+1)·D − 1 of the projections, D = C / heads. With kv_heads < heads several query heads
+/// share a key and value head (Ainslie et al. 2023).
+/// Errors: width not divisible by heads, heads not by kv_heads; x of another rank or width.
+struct MultiHeadAttention {
+  struct Config {
+    Index width = 0;
+    Index heads = 1;
+    Index kv_heads = 0;      ///< 0: as many as heads
+    Index memory_width = 0;  ///< width of what keys and values are made from; 0: width
+    bool bias = true;
+    std::optional<double> deviation = {};
+    std::optional<double> residual_deviation = {};  ///< of the output projection; `deviation` if not set
+  };
+  Index heads, kv_heads;
+  Linear query, key, value, project;
+
+  MultiHeadAttention(Init& init, const Config& config);
+  Tensor operator()(const Tensor& x, const Mask& mask = Mask::causal()) const { return attend(x, x, mask).output; }
+  /// Cross-attention: queries from x [B, Tq, C], keys and values from memory [B, Tk, memory_width]. Nothing is masked
+  /// unless told.
+  Tensor operator()(const Tensor& x, const Tensor& memory, const Mask& mask = {}) const { return attend(x, memory, mask).output; }
+  /// The same with the weights [B, H, Tq, Tk].
+  AttentionResult attend(const Tensor& x, const Tensor& memory, const Mask& mask) const;
+  static void fields(auto& self, auto& f) {
+    f("query", self.query);
+    f("key", self.key);
+    f("value", self.value);
+    f("project", self.project);
+  }
+};
+
+}  // namespace capstan::nn

@@ -1,0 +1,12 @@
+#include <capstan/nn/layer_norm.h>
+#include <capstan/ops/layer_norm.h>
+
+namespace capstan::nn {
+
+LayerNorm::LayerNorm(Init& init, const Config& config) : weight(init.ones({config.width})), eps(config.eps) {
+  if (config.bias) bias = init.zeros({config.width});
+}
+
+Tensor LayerNorm::operator()(const Tensor& x) const { return layer_norm(x, weight, bias ? bias->value() : Tensor(), eps); }
+
+}  // namespace capstan::nn

@@ -1,0 +1,30 @@
+// LayerNorm: normalises the last axis (Ba, Kiros and Hinton 2016).
+#pragma once
+
+#include <capstan/nn/module.h>
+
+#include <optional>
+
+namespace capstan::nn {
+
+/// y = (x − mean) / √(variance + eps) · weight + bias over the last axis, the variance being the mean square.
+/// x [..., width] → [..., width];  weight [width] starts at 1, bias [width] at 0.
+struct LayerNorm {
+  struct Config {
+    Index width = 0;
+    double eps = 1e-5;
+    bool bias = true;
+  };
+  Parameter weight;
+  std::optional<Parameter> bias;
+  double eps;
+
+  LayerNorm(Init& init, const Config& config);
+  Tensor operator()(const Tensor& x) const;
+  static void fields(auto& self, auto& f) {
+    f("weight", self.weight);
+    f("bias", self.bias);
+  }
+};
+
+}  // namespace capstan::nn

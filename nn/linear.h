@@ -1,0 +1,31 @@
+// Linear: an affine map of the last axis.
+#pragma once
+
+#include <capstan/nn/module.h>
+
+#include <optional>
+
+namespace capstan::nn {
+
+/// y = x Wᵀ + b.   x [..., in] → [..., out];  weight [out, in], bias [out].
+/// Without `deviation` weight and bias start uniform on ±1/√in; with it the weight starts normal(0, deviation) and the
+/// bias zero. Error: the last axis of x is not `in`; the sentence names the layer's path.
+struct Linear {
+  struct Config {
+    Index in = 0;
+    Index out = 0;
+    bool bias = true;
+    std::optional<double> deviation = {};
+  };
+  Parameter weight;
+  std::optional<Parameter> bias;
+
+  Linear(Init& init, const Config& config);
+  Tensor operator()(const Tensor& x) const;
+  static void fields(auto& self, auto& f) {
+    f("weight", self.weight);
+    f("bias", self.bias);
+  }
+};
+
+}  // namespace capstan::nn

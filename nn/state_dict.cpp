@@ -1,0 +1,47 @@
+#include <capstan/autograd/format.h>
+#include <capstan/nn/state_dict.h>
+
+#include <algorithm>
+
+namespace capstan::nn {
+
+StateDict select(const StateDict& tensors, const std::string& prefix) {
+  StateDict found;
+  for (const auto& [name, x] : tensors)
+    if (name.starts_with(prefix)) found.emplace(name.substr(prefix.size()), x);
+  return found;
+}
+
+void insert(StateDict& tensors, const std::string& prefix, const StateDict& entries) {
+  for (const auto& [name, x] : entries) tensors.insert_or_assign(prefix + name, x);
+}
+
+namespace detail {
+
+const Tensor* StateCheck::match(const std::string& name, const Tensor& present, const StateDict& state) {
+  seen_.push_back(name);
+  const auto found = state.find(name);
+  if (found == state.end()) {
+    missing_.push_back(name);
+    return nullptr;
+  }
+  const Tensor& given = found->second;
+  if (given.shape() == present.shape() && given.dtype() == present.dtype()) return &given;
+  misfits_.push_back(fmt::format("{} ({} {} for {} {})", name, given.dtype(), given.shape(), present.dtype(), present.shape()));
+  return nullptr;
+}
+
+void StateCheck::finish(const StateDict& state) const {
+  std::vector<std::string> unexpected;
+  for (const auto& [name, tensor] : state)
+    if (std::find(seen_.begin(), seen_.end(), name) == seen_.end()) unexpected.push_back(name);
+  std::vector<std::string> parts;
+  if (!missing_.empty()) parts.push_back(fmt::format("missing {}", fmt::join(missing_, ", ")));
+  if (!unexpected.empty()) parts.push_back(fmt::format("unexpected {}", fmt::join(unexpected, ", ")));
+  if (!misfits_.empty()) parts.push_back(fmt::format("of another type {}", fmt::join(misfits_, ", ")));
+  if (!parts.empty()) fail("load_state: names, shapes and dtypes must be the module's; got {}", fmt::join(parts, "; "));
+}
+
+}  // namespace detail
+
+}  // namespace capstan::nn

@@ -1,0 +1,70 @@
+#include <capstan/autograd/create.h>
+#include <capstan/autograd/format.h>
+#include <capstan/nn/transformer.h>
+#include <capstan/ops/elementwise.h>
+#include <capstan/ops/linear.h>
+
+#include <cmath>
+
+namespace capstan::nn {
+
+Block::Block(Init& init, const Config& config)
+    : attention_norm(init, {.width = config.width, .bias = config.bias}),
+      attention(init, {.width = config.width,
+                       .heads = config.heads,
+                       .bias = config.bias,
+                       .deviation = config.deviation,
+                       .residual_deviation = config.residual_deviation}),
+      mlp_norm(init, {.width = config.width, .bias = config.bias}),
+      mlp(init, {.width = config.width,
+                 .hidden = config.hidden > 0 ? config.hidden : 4 * config.width,
+                 .bias = config.bias,
+                 .deviation = config.deviation,
+                 .residual_deviation = config.residual_deviation}) {}
+
+Tensor Block::operator()(const Tensor& x, const Mask& mask) const {
+  const Tensor attended = x + attention(attention_norm(x), mask);
+  return attended + mlp(mlp_norm(attended));
+}
+
+namespace {
+constexpr double initial_deviation = 0.02;
+
+const Gpt::Config& checked(const Gpt::Config& config) {
+  if (config.vocab <= 0 || config.context <= 0 || config.width <= 0 || config.blocks < 0)
+    fail("Gpt: vocab, context and width must be positive and blocks not negative; got {}, {}, {} and {}", config.vocab, config.context,
+         config.width, config.blocks);
+  return config;
+}
+}  // namespace
+
+Gpt::Gpt(Init& init, const Config& config_)
+    : config(checked(config_)),
+      tokens(init, {.rows = config.vocab, .width = config.width, .deviation = initial_deviation}),
+      positions(init, {.rows = config.context, .width = config.width, .deviation = initial_deviation}),
+      norm(init, {.width = config.width, .bias = config.bias}) {
+  const double residual = initial_deviation / std::sqrt(2.0 * static_cast<double>(std::max<Index>(config.blocks, 1)));
+  for (Index i = 0; i < config.blocks; ++i)
+    blocks.emplace_back(init, Block::Config{.width = config.width,
+                                            .heads = config.heads,
+                                            .hidden = config.hidden,
+                                            .bias = config.bias,
+                                            .deviation = initial_deviation,
+                                            .residual_deviation = residual});
+  name_parameters(*this);
+}
+
+Tensor Gpt::hidden(const Tensor& ids, const Mask& mask) const {
+  if (ids.rank() != 2) fail("Gpt: ids must be [B, T]; got {}", ids.shape());
+  const Index length = ids.shape()[1];
+  if (length > config.context)
+    fail("Gpt: a sequence must have at most {} tokens, the context; got {}; pass its last tokens or raise Config::context", config.context,
+         length);
+  Tensor x = tokens(ids) + positions(arange(length));
+  for (const Block& block : blocks) x = block(x, mask);
+  return norm(x);
+}
+
+Tensor Gpt::operator()(const Tensor& ids, const Mask& mask) const { return linear(hidden(ids, mask), tokens.table, Tensor()); }
+
+}  // namespace capstan::nn

@@ -1,0 +1,70 @@
+// Block and Gpt: the pre-norm decoder of GPT-2 (Radford et al. 2019).
+#pragma once
+
+#include <capstan/nn/attention.h>
+#include <capstan/nn/embedding.h>
+#include <capstan/nn/layer_norm.h>
+#include <capstan/nn/mlp.h>
+
+#include <vector>
+
+namespace capstan::nn {
+
+/// x ← x + attention(norm(x));  x ← x + mlp(norm(x)).   x [B, T, C] → [B, T, C]
+struct Block {
+  struct Config {
+    Index width = 0;
+    Index heads = 1;
+    Index hidden = 0;  ///< of the mlp; 0: 4 · width
+    bool bias = true;
+    std::optional<double> deviation = {};
+    std::optional<double> residual_deviation = {};
+  };
+  LayerNorm attention_norm;
+  MultiHeadAttention attention;
+  LayerNorm mlp_norm;
+  Mlp mlp;
+
+  Block(Init& init, const Config& config);
+  Tensor operator()(const Tensor& x, const Mask& mask = Mask::causal()) const;
+  static void fields(auto& self, auto& f) {
+    f("attention_norm", self.attention_norm);
+    f("attention", self.attention);
+    f("mlp_norm", self.mlp_norm);
+    f("mlp", self.mlp);
+  }
+};
+
+/// A language model: token and learned position embeddings, blocks, a last norm, and a head that reads the token table
+/// (tied: there is no second field).   ids i32 [B, T] → logits [B, T, V]
+/// Weights start normal(0, 0.02), those that write into the residual stream normal(0, 0.02 / √(2 · blocks)).
+/// Errors: ids of another rank or dtype, an id outside the vocabulary, T beyond `context`.
+struct Gpt {
+  struct Config {
+    Index vocab = 256;
+    Index context = 128;
+    Index width = 128;
+    Index heads = 4;
+    Index blocks = 4;
+    Index hidden = 0;  ///< of the mlp; 0: 4 · width
+    bool bias = true;
+  };
+  Config config;
+  Embedding tokens;
+  Embedding positions;
+  std::vector<Block> blocks;
+  LayerNorm norm;
+
+  Gpt(Init& init, const Config& config);
+  Tensor operator()(const Tensor& ids, const Mask& mask = Mask::causal()) const;
+  /// The residual stream after the last norm, [B, T, C]: what the head reads.
+  Tensor hidden(const Tensor& ids, const Mask& mask = Mask::causal()) const;
+  static void fields(auto& self, auto& f) {
+    f("tokens", self.tokens);
+    f("positions", self.positions);
+    f("blocks", self.blocks);
+    f("norm", self.norm);
+  }
+};
+
+}  // namespace capstan::nn

@@ -1,0 +1,39 @@
+// Scaled dot-product attention (Vaswani et al. 2017, §3.2.1), written from ops. Not for: projections and heads as a module
+// (nn/attention.h).
+#pragma once
+
+#include <capstan/ops/mask.h>
+
+#include <optional>
+
+namespace capstan {
+
+/// Numbers added to the scores before softmax, broadcasting to [B, H, Tq, Tk]; differentiable. Not a mask: a type of its
+/// own, so that neither can be passed for the other.
+struct Bias {
+  Tensor values = {};
+};
+
+struct AttentionOptions {
+  Mask mask = {};
+  Bias bias = {};
+  /// Absent: 1/√D.
+  std::optional<double> scale = std::nullopt;
+};
+
+struct AttentionResult {
+  Tensor output;   ///< [B, H, Tq, Dv]
+  Tensor weights;  ///< [B, H, Tq, Tk]; rows sum to 1, or are 0 where a query has no key
+};
+
+/// output = softmax(scale · q kᵀ + bias, where the mask allows) · v, with q [B, H, Tq, D], k [B, Hkv, Tk, D] and
+/// v [B, Hkv, Tk, Dv], f32 or f64. H is a multiple of Hkv: head h reads key head h / (H / Hkv).
+///
+/// Promises: a query that may attend to nothing gives output and gradients of exactly 0. A key that no query of its batch
+/// and head may see reaches neither output nor gradient, even if NaN or infinity stands there. For finite values weights
+/// of forbidden keys are exactly 0, and so is every derivative through them. Any size may be 0.
+/// Errors: ranks, sizes or dtypes that do not fit; a mask that does not fit (mask.h); a bias that does not broadcast.
+AttentionResult attention_reference(const Tensor& q, const Tensor& k, const Tensor& v,
+                                    const AttentionOptions& options = {});
+
+}  // namespace capstan

@@ -1,0 +1,28 @@
+// The loss of a classifier: cross-entropy of logits and class ids. Not for: probabilities as targets.
+#pragma once
+
+#include <capstan/autograd/tensor.h>
+
+#include <cstdint>
+#include <optional>
+
+namespace capstan {
+
+/// What becomes of the losses of single tokens: kept, summed, or summed and divided by the number of tokens that count.
+enum class Reduction : std::uint8_t { none, sum, mean };
+
+struct CrossEntropyOptions {
+  /// Tokens with this target count for nothing: loss 0, gradient exactly 0, their logits are not read.
+  std::optional<Index> ignore_index = std::nullopt;
+  /// s in [0, 1]: the target distribution is q = (1 − s) · onehot(target) + s / V.
+  double label_smoothing = 0;
+  Reduction reduction = Reduction::mean;
+};
+
+/// loss = −Σ_c q_c log softmax(logits)_c for each token: logits [..., V] f32 or f64, targets [...] i32. Reduction `none`
+/// gives [...]; `sum` and `mean` a scalar; the mean divides by the number of tokens that are not ignored, and is 0 (with
+/// gradient 0) if there is none. cross_entropy(tensor({{0, 0}}), tensor({1}, DType::i32)) = log 2.
+/// Errors: a target outside [0, V) that is not ignored (named, with its place); shapes or dtypes; smoothing outside [0, 1].
+Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options = {});
+
+}  // namespace capstan

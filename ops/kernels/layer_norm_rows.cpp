@@ -1,0 +1,121 @@
+// The mean is held as a rounded value and a remainder, so that rows far from 0 keep their digits in f32 too.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE <capstan/ops/kernels/layer_norm_rows.cpp>
+#include <capstan/ops/kernels/layer_norm_rows.h>
+#include <capstan/ops/kernels/simd.h>
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+#include <capstan/ops/kernels/row_loops-inl.h>
+
+#include <cmath>
+
+HWY_BEFORE_NAMESPACE();
+namespace capstan::kernels::HWY_NAMESPACE {
+
+template <class T>
+HWY_INLINE double MeanOf(const T* x, Index count) {
+  return RowSum<T>(count, [&](const auto& at) HWY_ATTR { return at.Load(x); }) / static_cast<double>(count);
+}
+
+/// x − mean, in two steps: the first one is exact or nearly so where it matters.
+template <class T>
+struct Centre {
+  T high, low;
+  template <class V>
+  HWY_INLINE V operator()(V x) const {
+    const hn::ScalableTag<T> d;
+    return hn::Sub(hn::Sub(x, hn::Set(d, high)), hn::Set(d, low));
+  }
+};
+/// A mean from the rounded one, made exact again by the mean of what is left.
+template <class T>
+HWY_INLINE Centre<T> CentreAt(const T* x, Index count, T mean) {
+  const hn::ScalableTag<T> d;
+  const auto mean_v = hn::Set(d, mean);
+  const double rest = RowSum<T>(count, [&](const auto& at) HWY_ATTR { return hn::Sub(at.Load(x), mean_v); });
+  return {mean, static_cast<T>(rest / static_cast<double>(count))};
+}
+
+template <class T>
+HWY_INLINE RowStatistics ForwardRow(const T* x, const T* weight, const T* bias, double eps, T* y, Index count) {
+  const hn::ScalableTag<T> d;
+  const Centre<T> centre = CentreAt(x, count, static_cast<T>(MeanOf(x, count)));
+  const double squares = RowSum<T>(count, [&](const auto& at) HWY_ATTR {
+    const auto z = centre(at.Load(x));
+    return hn::Mul(z, z);
+  });
+  const double rstd = 1.0 / std::sqrt(squares / static_cast<double>(count) + eps);
+  const auto rstd_v = hn::Set(d, static_cast<T>(rstd));
+  RowEach<T>(count, [&](const auto& at) HWY_ATTR {
+    auto value = hn::Mul(centre(at.Load(x)), rstd_v);
+    if (weight != nullptr) value = hn::Mul(value, at.Load(weight));
+    if (bias != nullptr) value = hn::Add(value, at.Load(bias));
+    at.Store(value, y);
+  });
+  return {static_cast<double>(centre.high) + static_cast<double>(centre.low), rstd};
+}
+
+/// dx of a row; null if not wanted. dweight and dbias are added to `sums` (f64, [2, count]); null if neither is wanted.
+template <class T>
+HWY_INLINE void BackwardRow(const T* x, const T* dy, const T* weight, T mean, T rstd, T* dx, double* sums,
+                            Index count) {
+  const hn::ScalableTag<T> d;
+  const Centre<T> centre = CentreAt(x, count, mean);
+  const auto rstd_v = hn::Set(d, rstd);
+  const auto gradient = [&](const auto& at) HWY_ATTR {
+    return weight == nullptr ? at.Load(dy) : hn::Mul(at.Load(dy), at.Load(weight));
+  };
+  if (dx != nullptr) {
+    const double inverse = 1.0 / static_cast<double>(count);
+    const double sum = RowSum<T>(count, gradient);
+    const double dot = RowSum<T>(
+        count, [&](const auto& at) HWY_ATTR { return hn::Mul(gradient(at), hn::Mul(centre(at.Load(x)), rstd_v)); });
+    const auto mean_g = hn::Set(d, static_cast<T>(sum * inverse)), mean_gx = hn::Set(d, static_cast<T>(dot * inverse));
+    RowEach<T>(count, [&](const auto& at) HWY_ATTR {
+      const auto normal = hn::Mul(centre(at.Load(x)), rstd_v);
+      at.Store(hn::Mul(rstd_v, hn::NegMulAdd(normal, mean_gx, hn::Sub(gradient(at), mean_g))), dx);
+    });
+  }
+  if (sums == nullptr) return;
+  for (Index j = 0; j < count; ++j) {
+    const double up = static_cast<double>(dy[j]);
+    sums[j] += up * static_cast<double>((x[j] - centre.high - centre.low) * rstd);
+    sums[count + j] += up;
+  }
+}
+
+HWY_ATTR RowStatistics ForwardF32(const float* x, const float* w, const float* b, double eps, float* y, Index n) {
+  return ForwardRow(x, w, b, eps, y, n);
+}
+HWY_ATTR RowStatistics ForwardF64(const double* x, const double* w, const double* b, double eps, double* y, Index n) {
+  return ForwardRow(x, w, b, eps, y, n);
+}
+HWY_ATTR void BackwardF32(const float* x, const float* dy, const float* w, float mean, float rstd, float* dx,
+                          double* sums, Index n) {
+  BackwardRow(x, dy, w, mean, rstd, dx, sums, n);
+}
+HWY_ATTR void BackwardF64(const double* x, const double* dy, const double* w, double mean, double rstd, double* dx,
+                          double* sums, Index n) {
+  BackwardRow(x, dy, w, mean, rstd, dx, sums, n);
+}
+
+}  // namespace capstan::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace capstan::kernels {
+
+HWY_EXPORT(ForwardF32);
+HWY_EXPORT(ForwardF64);
+HWY_EXPORT(BackwardF32);
+HWY_EXPORT(BackwardF64);
+
+LayerNormRows<float> layer_norm_rows(float) {
+  return {HWY_DYNAMIC_DISPATCH(ForwardF32), HWY_DYNAMIC_DISPATCH(BackwardF32)};
+}
+LayerNormRows<double> layer_norm_rows(double) {
+  return {HWY_DYNAMIC_DISPATCH(ForwardF64), HWY_DYNAMIC_DISPATCH(BackwardF64)};
+}
+
+}  // namespace capstan::kernels
+#endif

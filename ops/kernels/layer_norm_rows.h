@@ -1,0 +1,23 @@
+// The row loops of layer norm, on SIMD. Not for: users (layer_norm.h).
+#pragma once
+
+#include <capstan/autograd/shape.h>
+
+namespace capstan::kernels {
+
+struct RowStatistics {
+  double mean, rstd;
+};
+
+template <class T>
+struct LayerNormRows {
+  /// y of one dense row; weight and bias may be null.
+  RowStatistics (*forward)(const T* x, const T* weight, const T* bias, double eps, T* y, Index count);
+  /// dx of one dense row (null: not wanted), and dweight and dbias added to `sums` [2, count] (null: not wanted).
+  void (*backward)(const T* x, const T* dy, const T* weight, T mean, T rstd, T* dx, double* sums, Index count);
+};
+
+LayerNormRows<float> layer_norm_rows(float);
+LayerNormRows<double> layer_norm_rows(double);
+
+}  // namespace capstan::kernels

@@ -1,0 +1,99 @@
+// Rows along one axis of a strided tensor, made dense for row kernels. Not for: users.
+#pragma once
+
+#include <capstan/autograd/view.h>
+#include <capstan/ops/kernels/parallel.h>
+#include <capstan/ops/kernels/scratch.h>
+
+#include <algorithm>
+#include <array>
+
+namespace capstan::kernels {
+
+/// The rows of a view along `axis`, numbered row-major over the other axes.
+class RowIndex {
+ public:
+  RowIndex(const Layout& layout, int axis)
+      : layout_(layout), axis_(axis), length_(layout.size(axis)), stride_(layout.stride(axis)) {
+    for (int i = 0; i < layout.rank(); ++i)
+      if (i != axis) rows_ *= layout.size(i);
+    dense_ = stride_ == 1 || length_ == 1;
+  }
+
+  Index rows() const { return rows_; }
+  Index length() const { return length_; }
+  Index stride() const { return stride_; }
+  /// Each row lies densely in memory (rows may lie anywhere).
+  bool dense() const { return dense_; }
+  /// Of the row's first element, from element (0, 0, …).
+  Index offset(Index row) const {
+    Index sum = 0;
+    for (int i = layout_.rank(); i-- > 0;) {
+      if (i == axis_) continue;
+      sum += row % layout_.size(i) * layout_.stride(i);
+      row /= layout_.size(i);
+    }
+    return sum;
+  }
+
+ private:
+  const Layout& layout_;
+  int axis_;
+  Index length_, stride_, rows_ = 1;
+  bool dense_ = true;
+};
+
+/// Rows handled together where they are not dense: neighbours share cache lines.
+inline constexpr Index rows_together = 16;
+
+/// Rows a task, for `cost` elementary steps (some ns each) an element.
+inline Index row_grain(Index length, Index cost) {
+  const Index rows = std::max(Index{1}, 16384 / std::max(Index{1}, length * cost));
+  return (rows + rows_together - 1) / rows_together * rows_together;
+}
+
+/// Calls f(row, array of input rows, output row) for every row along `axis`, in parallel, all rows dense. Inputs and y
+/// have one shape.
+template <class T, std::size_t inputs, class F>
+void for_rows(Region region, const std::array<ConstView, inputs>& x, View y, int axis, Index cost, F f) {
+  const RowIndex out(*y.layout, axis);
+  const Index length = out.length();
+  if (length == 0 || out.rows() == 0) return;
+  parallel_blocks(region, out.rows(), row_grain(length, cost), [&](Index begin, Index end) {
+    bool dense = out.dense();
+    for (const ConstView& view : x) dense = dense && RowIndex(*view.layout, axis).dense();
+    const Index together = dense ? 1 : std::min(rows_together, end - begin);
+    Scratch<T> buffer(dense ? 0 : static_cast<Index>(inputs + 1) * together * length);
+    std::array<const T*, inputs> rows;
+    for (Index first = begin; first < end; first += together) {
+      const Index count = std::min(together, end - first);
+      if (!dense)
+        for (std::size_t i = 0; i < inputs; ++i) {
+          const RowIndex index(*x[i].layout, axis);
+          T* to = buffer.data() + static_cast<Index>(i) * together * length;
+          std::array<Index, rows_together> starts;
+          for (Index r = 0; r < count; ++r) starts[static_cast<std::size_t>(r)] = index.offset(first + r);
+          const T* from = x[i].template data<T>();
+          for (Index j = 0; j < length; ++j)
+            for (Index r = 0; r < count; ++r)
+              to[r * length + j] = from[starts[static_cast<std::size_t>(r)] + j * index.stride()];
+        }
+      T* results = buffer.data() + (dense ? 0 : static_cast<Index>(inputs) * together * length);
+      for (Index r = 0; r < count; ++r) {
+        for (std::size_t i = 0; i < inputs; ++i)
+          rows[i] = dense ? x[i].template data<T>() + RowIndex(*x[i].layout, axis).offset(first + r)
+                          : buffer.data() + (static_cast<Index>(i) * together + r) * length;
+        f(first + r, rows, dense ? y.template data<T>() + out.offset(first + r) : results + r * length);
+      }
+      if (!dense) {
+        std::array<Index, rows_together> starts;
+        for (Index r = 0; r < count; ++r) starts[static_cast<std::size_t>(r)] = out.offset(first + r);
+        for (Index j = 0; j < length; ++j)
+          for (Index r = 0; r < count; ++r)
+            y.template data<T>()[starts[static_cast<std::size_t>(r)] + j * out.stride()] = results[r * length + j];
+      }
+    }
+  });
+}
+
+}  // namespace capstan::kernels

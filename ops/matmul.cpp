@@ -1,0 +1,195 @@
+#include <capstan/autograd/format.h>
+#include <capstan/autograd/op.h>
+#include <capstan/ops/apply.h>
+#include <capstan/ops/kernels/gemm.h>
+#include <capstan/ops/matmul.h>
+#include <capstan/ops/rearrange.h>
+#include <capstan/ops/reduce.h>
+#include <capstan/ops/require.h>
+
+#include <algorithm>
+
+namespace capstan::ops {
+namespace {
+
+/// Steps of a and b from one product of a batch to the next, per leading axis of the result; 0 where an operand is stretched.
+struct Batch {
+  int axes = 0;
+  Index count = 1;
+  Index size[max_rank], a_step[max_rank], b_step[max_rank];
+
+  Batch(const Layout& a, const Layout& b) : axes(std::max(a.rank(), b.rank()) - 2) {
+    for (int axis = 0; axis < axes; ++axis) {
+      const int in_a = axis - (axes + 2 - a.rank()), in_b = axis - (axes + 2 - b.rank());
+      const Index a_size = in_a < 0 ? 1 : a.size(in_a), b_size = in_b < 0 ? 1 : b.size(in_b);
+      size[axis] = a_size == 1 ? b_size : a_size;
+      a_step[axis] = a_size == 1 ? 0 : a.stride(in_a);
+      b_step[axis] = b_size == 1 ? 0 : b.stride(in_b);
+      count *= size[axis];
+    }
+  }
+};
+
+/// c = a · b for layouts of at least two axes; c is row-major.
+template <class T>
+void multiply(const void* a_bytes, const Layout& a, const void* b_bytes, const Layout& b, T* c) {
+  const int a_rows = a.rank() - 2, b_rows = b.rank() - 2;
+  kernels::Product<T> product;
+  product.m = a.size(a_rows);
+  product.k = a.size(a_rows + 1);
+  product.n = b.size(b_rows + 1);
+  product.a = static_cast<const T*>(a_bytes) + a.offset();
+  product.a_row = a.stride(a_rows);
+  product.a_column = a.stride(a_rows + 1);
+  product.b = static_cast<const T*>(b_bytes) + b.offset();
+  product.b_row = b.stride(b_rows);
+  product.b_column = b.stride(b_rows + 1);
+  product.c = c;
+  product.c_row = product.n;
+  if (a_rows == 0 && b_rows == 0) return kernels::gemm(product);
+
+  if (b_rows == 0) {
+    // One matrix for the whole batch: the batch's rows make one tall product if a's strides allow.
+    Index rows = product.m;
+    for (int axis = 0; axis < a_rows; ++axis) rows *= a.size(axis);
+    if (const auto tall = a.reshaped({rows, product.k})) {
+      product.m = rows;
+      product.a_row = tall->stride(0);
+      product.a_column = tall->stride(1);
+      return kernels::gemm(product);
+    }
+  }
+  const Batch batch(a, b);
+  const auto operands = [&](Index item) {
+    kernels::Operands<T> at{product.a, product.b, product.c + item * product.m * product.n};
+    for (int axis = batch.axes - 1; axis >= 0; --axis) {
+      const Index i = item % batch.size[axis];
+      item /= batch.size[axis];
+      at.a += i * batch.a_step[axis];
+      at.b += i * batch.b_step[axis];
+    }
+    return at;
+  };
+  kernels::gemm<T>(product, batch.count, operands);
+}
+
+// A 1-D operand is a matrix with one row (on the left) or one column (on the right).
+Layout left_matrix(const Layout& a) {
+  if (a.rank() != 1) return a;
+  const Index strides[] = {0, a.stride(0)};
+  return Layout({1, a.size(0)}, strides, a.offset());
+}
+Layout right_matrix(const Layout& b) {
+  if (b.rank() != 1) return b;
+  const Index strides[] = {b.stride(0), 0};
+  return Layout({b.size(0), 1}, strides, b.offset());
+}
+
+/// The leading axes of y: those of a and b, broadcast.
+Shape leading_axes(const Shape& a, const Shape& b) {
+  const int a_axes = std::max(a.rank() - 2, 0), b_axes = std::max(b.rank() - 2, 0);
+  const int axes = std::max(a_axes, b_axes);
+  Shape leading;
+  for (int axis = 0; axis < axes; ++axis) {
+    const int in_a = axis - (axes - a_axes), in_b = axis - (axes - b_axes);
+    const Index a_size = in_a < 0 ? 1 : a[in_a], b_size = in_b < 0 ? 1 : b[in_b];
+    if (a_size != b_size && a_size != 1 && b_size != 1)
+      fail("matmul: leading axes must broadcast (equal sizes, or 1); got a {} and b {}", a, b);
+    leading.push_back(a_size == 1 ? b_size : a_size);
+  }
+  return leading;
+}
+
+struct MatMul final : Op {
+  static constexpr std::string_view name = "matmul";
+
+  Reads reads(Wanted wanted) const override { return Reads::in(1).when(wanted[0]) | Reads::in(0).when(wanted[1]); }
+
+  Types infer(Inputs in) const override {
+    const Shape &a = in[0].shape(), &b = in[1].shape();
+    require_float(name, "a", in[0]);
+    require_same_dtype(name, "a", in[0], "b", in[1]);
+    if (a.rank() == 0 || b.rank() == 0)
+      fail("matmul: operands must have at least one axis; got a {} and b {}; multiply scalars by *", a, b);
+    if (a.back() != b.back(b.rank() == 1 ? 0 : 1)) fail("matmul: inner sizes must agree; got a {} and b {}", a, b);
+    Shape y;
+    if (a.rank() > 2 || b.rank() > 2) y = leading_axes(a, b);
+    if (a.rank() > 1) y.push_back(a.back(1));
+    if (b.rank() > 1) y.push_back(b.back());
+    return {Type{y, in[0].dtype()}};
+  }
+
+  void eval(Inputs in, Outputs out) const override {
+    const ConstView a = in[0].view(), b = in[1].view();
+    visit_float(out[0].dtype, [&](auto zero) {
+      multiply(a.bytes, left_matrix(*a.layout), b.bytes, right_matrix(*b.layout), out[0].data<decltype(zero)>());
+    });
+  }
+
+  // y = a b   ⇒   da = dy bᵀ, db = aᵀ dy, summed over the leading axes that were stretched
+  Tensors vjp(const Call& call) const override {
+    const Shape a_shape = call.in_shape(0), b_shape = call.in_shape(1);
+    const Shape a_matrix = a_shape.rank() == 1 ? Shape{1, a_shape[0]} : a_shape;
+    const Shape b_matrix = b_shape.rank() == 1 ? Shape{b_shape[0], 1} : b_shape;
+    Shape y_matrix = leading_axes(a_matrix, b_matrix);
+    y_matrix.push_back(a_matrix.back(1));
+    y_matrix.push_back(b_matrix.back());
+    const Tensor dy = reshape(call.dout(0), y_matrix);
+
+    Tensor da, db;
+    if (call.wants(0)) {
+      const Tensor b = reshape(call.in(1), b_matrix);
+      da = reshape(sum_to(matmul(dy, transpose(b)), a_matrix), a_shape);
+    }
+    if (call.wants(1)) {
+      const Tensor a = reshape(call.in(0), a_matrix);
+      if (b_matrix.rank() == 2) {
+        // The sum over the batch is part of the product: all of its rows, one below the other.
+        const Index inner = a_matrix.back(), columns = y_matrix.back();
+        const Index rows = y_matrix.drop_back().elements();
+        db = matmul(transpose(reshape(a, Shape{rows, inner})), reshape(dy, Shape{rows, columns}));
+      } else {
+        db = sum_to(matmul(transpose(a), dy), b_matrix);
+      }
+      db = reshape(db, b_shape);
+    }
+    return {std::move(da), std::move(db)};
+  }
+
+  // Where nothing was stretched, both products read their operands transposed in place.
+  Tensors vjp_kernel(const Call& call) const override {
+    const Shape a_shape = call.in_shape(0), b_shape = call.in_shape(1);
+    const int rank = a_shape.rank();
+    if (rank < 2 || rank != b_shape.rank()) return vjp(call);
+    for (int axis = 0; axis < rank - 2; ++axis)
+      if (a_shape[axis] != b_shape[axis]) return vjp(call);
+
+    const ConstView dy = call.dout(0).view();
+    Tensor da, db;
+    visit_float(dy.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      if (call.wants(0)) {
+        const ConstView b = call.in(1).view();
+        Buffer buffer(a_shape, dy.dtype);
+        multiply(dy.bytes, *dy.layout, b.bytes, b.layout->transposed(rank - 2, rank - 1), buffer.view().data<T>());
+        da = std::move(buffer);
+      }
+      if (call.wants(1)) {
+        const ConstView a = call.in(0).view();
+        Buffer buffer(b_shape, dy.dtype);
+        multiply(a.bytes, a.layout->transposed(rank - 2, rank - 1), dy.bytes, *dy.layout, buffer.view().data<T>());
+        db = std::move(buffer);
+      }
+    });
+    return {std::move(da), std::move(db)};
+  }
+};
+
+}  // namespace
+}  // namespace capstan::ops
+
+namespace capstan {
+
+Tensor matmul(const Tensor& a, const Tensor& b) { return ops::apply(ops::MatMul{}, a, b); }
+
+}  // namespace capstan

@@ -1,0 +1,75 @@
+// Tests of storage.h: alignment, counting owners, and threads that share one.
+#include <capstan/autograd/pool.h>
+#include <capstan/autograd/storage.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <thread>
+#include <vector>
+
+namespace capstan {
+namespace {
+
+std::uintptr_t address(Storage* storage) { return reinterpret_cast<std::uintptr_t>(storage->data()); }
+
+TEST(Storage, IsAlignedTo64BytesAbove32AndTo16Below) {
+  for (const std::size_t bytes : {0, 1, 4, 8, 31, 32, 33, 64, 100, 4096, 1 << 20}) {
+    const StorageHandle handle = StorageHandle::adopt(Storage::create(bytes));
+    EXPECT_EQ(handle.get()->bytes(), bytes);
+    EXPECT_EQ(address(handle.get()) % (bytes > 32 ? 64 : 16), 0u) << bytes;
+    std::memset(handle.get()->data(), 0x5a, bytes);
+  }
+}
+
+TEST(Storage, SmallBytesLieInTheHeader) {
+  const StorageHandle small = StorageHandle::adopt(Storage::create(32)),
+                      large = StorageHandle::adopt(Storage::create(33));
+  auto inside = [](Storage* storage) {
+    return address(storage) - reinterpret_cast<std::uintptr_t>(storage) < sizeof(Storage);
+  };
+  EXPECT_EQ(inside(small.get()), !pool_is_exact());
+  EXPECT_FALSE(inside(large.get()));
+}
+
+TEST(Storage, HandlesCountOwners) {
+  StorageHandle a = StorageHandle::adopt(Storage::create(8));
+  EXPECT_TRUE(a.get()->unique());
+  {
+    const StorageHandle b = a;
+    EXPECT_FALSE(a.get()->unique());
+    EXPECT_EQ(b.get(), a.get());
+  }
+  EXPECT_TRUE(a.get()->unique());
+  StorageHandle c = std::move(a);
+  EXPECT_EQ(a.get(), nullptr);  // NOLINT(bugprone-use-after-move): a moved-from handle is empty
+  EXPECT_TRUE(c.get()->unique());
+  c = StorageHandle(c);
+  EXPECT_TRUE(c.get()->unique());
+  Storage* given = c.release();
+  EXPECT_EQ(c.get(), nullptr);
+  given->release();
+}
+
+TEST(Storage, ThreadsMayCopyAndDropHandles) {
+  const StorageHandle shared = StorageHandle::adopt(Storage::create(1000));
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t)
+    threads.emplace_back([handle = shared] {
+      for (int i = 0; i < 1000; ++i) const StorageHandle copy = handle;
+    });
+  for (std::thread& thread : threads) thread.join();
+  threads.clear();
+  EXPECT_TRUE(shared.get()->unique());
+}
+
+TEST(Storage, TheLastOwnerMayBeAnotherThread) {
+  for (int round = 0; round < 100; ++round) {
+    StorageHandle handle = StorageHandle::adopt(Storage::create(100));
+    std::thread other([copy = handle] { static_cast<char*>(copy.get()->data())[0] = 1; });
+    handle = StorageHandle();
+    other.join();
+  }
+}
+
+}  // namespace
+}  // namespace capstan

@@ -1,0 +1,53 @@
+// Samples of ops/softmax.h.
+#include <capstan/autograd/create.h>
+#include <capstan/ops/rearrange.h>
+#include <capstan/ops/softmax.h>
+
+#include "support/sample.h"
+
+namespace capstan::test {
+namespace {
+
+using List = std::vector<Tensor>;
+using Softmax = Tensor (*)(const Tensor&, int);
+
+Tensor draw(const Shape& shape, double low = -2, double high = 2) {
+  return uniform(Key{.seed = 31}, shape, low, high, DType::f64);
+}
+
+void family(Samples& samples, const char* op, Softmax f) {
+  const auto over = [f](int axis) { return [=](const List& x) { return List{f(x[0], axis)}; }; };
+  const auto add = [&](const char* label, const Tensor& x, int axis) {
+    samples.push_back({op, label, {x}, over(axis)});
+  };
+  add("[2,3], last axis", draw({2, 3}), -1);
+  add("[2,3], first axis", draw({2, 3}), 0);
+  add("[2,3,2], middle axis", draw({2, 3, 2}), 1);
+  add("[2,1,2,3], axis 3", draw({2, 1, 2, 3}), 3);
+  add("[5]", draw({5}), 0);
+  add("a row longer than a vector", draw({1, 19}), 1);
+  add("axis of length 1", draw({4, 1, 2}), 1);
+  add("empty axis", draw({3, 0}), 1);
+  add("no rows", draw({0, 3}), 1);
+  add("transposed", transpose(draw({3, 2})), 1);
+  add("transposed, first axis", transpose(draw({3, 2})), 0);
+  add("every second column", slice(draw({2, 8}), 1, 1, 8, 2), 1);
+  add("stretched", broadcast_to(draw({3, 1}), Shape{3, 2}), 1);
+  add("large logits", draw({2, 4}, 998, 1002), 1);
+  add("one entry far above", tensor({{30, 0, 1, -1}, {0, 2, 25, 1}}, DType::f64), 1);
+  samples.push_back({op, "of itself", {draw({2, 3})}, [f](const List& x) { return List{f(f(x[0], 1), 0)}; }});
+  samples.push_back({op, "views made inside", {draw({4, 3})}, [f](const List& x) {
+                       return List{f(transpose(slice(x[0], 0, 0, 4, 2)), 1)};
+                     }});
+}
+
+}  // namespace
+
+Samples softmax_samples() {
+  Samples samples;
+  family(samples, "softmax", softmax);
+  family(samples, "log_softmax", log_softmax);
+  return samples;
+}
+
+}  // namespace capstan::test

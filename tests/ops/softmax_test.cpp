@@ -1,0 +1,138 @@
+// Softmax and log-softmax: values, extreme rows, memory layouts, errors. Gradient checks: samples/softmax_samples.cpp.
+#include <capstan/autograd/create.h>
+#include <capstan/autograd/tape.h>
+#include <capstan/ops/rearrange.h>
+#include <capstan/ops/reduce.h>
+#include <capstan/ops/softmax.h>
+
+#include <cmath>
+#include <limits>
+
+#include "support/expect.h"
+
+namespace capstan::test {
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+
+Tensor draw(std::uint64_t seed, const Shape& shape) { return normal(Key{.seed = seed}, shape, 0, 1, DType::f64); }
+
+using Function = Tensor (*)(const Tensor&, int);
+
+Tensor gradient(Function f, const Tensor& x, const Tensor& up, int axis = -1, BackwardOptions options = {}) {
+  Tape tape;
+  const Tensor watched = tape.watch(x);
+  return tape.backward(f(watched, axis), up, options).of(watched).detach();
+}
+
+TEST(Softmax, HandValues) {
+  expect_near(softmax(tensor({0, 1}, DType::f64)), {2}, {0.2689414213699951, 0.7310585786300049}, 1e-15);
+  expect_near(log_softmax(tensor({0.1, 0.9}, DType::f64)), {2}, {-1.1711006659477774, -0.3711006659477775}, 1e-15);
+}
+
+TEST(Softmax, OfATransposeFollowsLogicalRows) {
+  const Tensor x = tensor({{1, 2, 3, 4}, {5, 6, 7, 8}, {9, 10, 11, 12}}, DType::f64);
+  const Tensor y = softmax(transpose(x), 1);
+  const Tensor row = slice(y, 0, 0, 1);
+  expect_near(row, {1, 3}, {0.00032932, 0.01798029, 0.98169035}, 1e-7);
+  expect_near(log_softmax(transpose(x), 1), {4, 3}, log_softmax(transpose(x).dense(), 1).to_doubles(), 1e-15);
+}
+
+TEST(Softmax, NegativeAxesCountFromTheEnd) {
+  const Tensor x = draw(1, {2, 2, 4, 4}), up = draw(2, {2, 2, 4, 4});
+  for (const Function f : {static_cast<Function>(softmax), static_cast<Function>(log_softmax)}) {
+    expect_exactly(f(x, -1), x.shape(), f(x, 3).to_doubles());
+    expect_exactly(gradient(f, x, up, -1), x.shape(), gradient(f, x, up, 3).to_doubles());
+  }
+}
+
+TEST(Softmax, RowsSumToOne) {
+  const Tensor y = softmax(draw(3, {5, 7, 3}), 1);
+  for (const double total : sum(y, 1).to_doubles()) EXPECT_NEAR(total, 1, 1e-15);
+}
+
+TEST(LogSoftmax, GradientOfAnEvenCotangent) {
+  const Tensor x = tensor({0.1, 0.9}, DType::f64);
+  for (const bool create_graph : {false, true})
+    expect_near(gradient(log_softmax, x, ones({2}, DType::f64), -1, {.create_graph = create_graph}), {2},
+                {0.3799489622552249, -0.3799489622552249}, 1e-15);
+}
+
+TEST(LogSoftmax, ReadsOnlyItsPartOfAWiderCotangent) {
+  // Columns 0 to 9 of [4, 20] are 0, the others are not.
+  const Tensor wide = concat({zeros({4, 10}, DType::f64), draw(4, {4, 10})}, 1);
+  const Tensor up = slice(wide, 1, 0, 10);
+  for (const bool create_graph : {false, true})
+    expect_exactly(gradient(log_softmax, draw(5, {4, 10}), up, -1, {.create_graph = create_graph}), {4, 10},
+                   std::vector<double>(40, 0.0));
+}
+
+TEST(Softmax, AnAxisOfLengthOneIsConstant) {
+  const Tensor x = draw(6, {5, 1, 24});
+  expect_exactly(softmax(x, 1), {5, 1, 24}, std::vector<double>(120, 1.0));
+  expect_exactly(log_softmax(x, 1), {5, 1, 24}, std::vector<double>(120, 0.0));
+  for (const bool create_graph : {false, true}) {
+    const BackwardOptions options{.create_graph = create_graph};
+    expect_exactly(gradient(softmax, x, draw(7, {5, 1, 24}), 1, options), {5, 1, 24}, std::vector<double>(120, 0.0));
+    expect_exactly(gradient(log_softmax, x, draw(7, {5, 1, 24}), 1, options), {5, 1, 24},
+                   std::vector<double>(120, 0.0));
+  }
+}
+
+TEST(Softmax, EveryLengthWithLeadingInfinities) {
+  for (Index length = 1; length <= 70; ++length) {
+    for (const Index masked : {Index{0}, Index{1}, length / 2, length - 1, length}) {
+      std::vector<double> x = draw(8, {length}).to_doubles(), expected(x.size()), logs(x.size());
+      for (Index i = 0; i < masked; ++i) x[static_cast<std::size_t>(i)] = -infinity;
+      double total = 0;
+      for (const double value : x) total += std::exp(value);
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        expected[i] = masked == length ? nan : std::exp(x[i]) / total;
+        logs[i] = masked == length ? nan : x[i] - std::log(total);
+      }
+      const std::vector<double> y = softmax(tensor(x, Shape{length})).to_doubles();
+      const std::vector<double> z = log_softmax(tensor(x, Shape{length})).to_doubles();
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        if (masked == length) {
+          EXPECT_TRUE(std::isnan(y[i]) && std::isnan(z[i])) << length << " entries, " << masked << " of them -inf";
+        } else if (std::isinf(x[i])) {
+          EXPECT_EQ(y[i], 0);
+          EXPECT_EQ(z[i], -infinity);
+        } else {
+          EXPECT_NEAR(y[i], expected[i], 1e-14) << length << " entries, " << masked << " of them -inf";
+          EXPECT_NEAR(z[i], logs[i], 1e-13);
+        }
+      }
+    }
+  }
+}
+
+TEST(Softmax, MinusInfinityIsExactlyNothing) {
+  expect_exactly(softmax(tensor({0, -infinity}, DType::f64)), {2}, {1, 0});
+  expect_exactly(log_softmax(tensor({0, -infinity}, DType::f64)), {2}, {0, -infinity});
+}
+
+TEST(Softmax, PlusInfinityHasNoWeight) {
+  expect_exactly(softmax(tensor({0, infinity}, DType::f64)), {2}, {nan, nan});
+  expect_exactly(log_softmax(tensor({0, infinity}, DType::f64)), {2}, {nan, nan});
+}
+
+TEST(Softmax, LargeLogitsStayFinite) {
+  expect_near(softmax(tensor({1000, 1001}, DType::f64)), {2}, {0.2689414213699951, 0.7310585786300049}, 1e-15);
+  expect_near(log_softmax(tensor({-1000, 1000}, DType::f64)), {2}, {-2000, 0}, 1e-15);
+}
+
+TEST(Softmax, EmptyTensorsPassThrough) {
+  expect_exactly(softmax(zeros({3, 0})), {3, 0}, {});
+  expect_exactly(log_softmax(zeros({0, 3})), {0, 3}, {});
+}
+
+TEST(Softmax, NamesWhatDoesNotFit) {
+  EXPECT_EQ(error_of([] { softmax(zeros({2, 3}), 2); }), "softmax: axis must be in [-2, 2); got 2 for shape [2, 3]");
+  EXPECT_EQ(error_of([] { log_softmax(zeros({})); }), "log_softmax: axis must be in [0, 0); got -1 for shape []");
+  EXPECT_EQ(error_of([] { softmax(zeros({2}, DType::i32)); }), "softmax: x must be f32 or f64; got i32; cast it first");
+}
+
+}  // namespace
+}  // namespace capstan::test

@@ -1,0 +1,35 @@
+// What every sample of the catalogue must show, each as a function that returns "" or one sentence of what is wrong.
+// The catalogue tests assert them; gradient_report prints gradcheck's errors.
+#pragma once
+
+#include <capstan/autograd/gradcheck.h>
+
+#include <string_view>
+
+#include "support/sample.h"
+
+namespace capstan::test {
+
+/// The samples of one op, in the order of all_samples().
+Samples samples_of(std::string_view op);
+
+/// True if an output is recorded when all float inputs are watched; false for comparisons and the like.
+bool differentiable(const Sample& sample);
+
+/// Order 1 and 2 at the tolerance of 1e-9; only for differentiable samples.
+GradcheckReport check_gradients(const Sample& sample);
+
+/// The call puts an op of the sample's name on the tape, or returns nothing that could be recorded.
+std::string runs_its_op(const Sample& sample);
+/// Gradients by vjp_kernel (a backward that is not recorded) equal those by vjp to 1e-12, for every output alone and all
+/// together; and they are the same with only one input watched.
+std::string kernel_equals_rule(const Sample& sample);
+/// Inputs and cotangents with the same elements elsewhere in memory (axes reversed, padded by NaN, every second element;
+/// cotangents also with stride 0) give the same values and gradients to 1e-12.
+std::string ignores_memory_layout(const Sample& sample);
+/// In f32, values and gradients are those of f64 to 1e-4 of the largest element, and exact zeros are exact.
+std::string close_in_f32(const Sample& sample);
+/// Values and gradients have the same bytes on 1, 2 and 4 threads.
+std::string same_on_any_threads(const Sample& sample);
+
+}  // namespace capstan::test
