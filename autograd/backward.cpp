@@ -74,7 +74,8 @@ class Slots {
 };
 
 /// Marks what leads from a target to later nodes, so that the walk computes nothing else.
-void mark_descendants(TapeState& tape, std::span<Value* const> targets, std::uint32_t from, std::uint32_t to, std::uint32_t run) {
+void mark_descendants(TapeState& tape, std::span<Value* const> targets, std::uint32_t from, std::uint32_t to,
+                      std::uint32_t run) {
   for (Value* target : targets) target->mark = run;
   for (std::uint32_t position = from; position <= to; ++position) {
     Node* node = tape.nodes[position];
@@ -94,8 +95,8 @@ void check_gradient(const Node& node, int input, const Value& value, const Tenso
   bool same = gradient.dtype() == value.dtype && gradient.rank() == value.rank;
   for (int i = 0; same && i < value.rank; ++i) same = gradient.shape()[i] == value.sizes()[i];
   if (!same)
-    fail("{}: its rule must give a gradient of {} {} for input {}; got {} {}", node.info->name, value.dtype, value.shape(), input,
-         gradient.dtype(), gradient.shape());
+    fail("{}: its rule must give a gradient of {} {} for input {}; got {} {}", node.info->name, value.dtype,
+         value.shape(), input, gradient.dtype(), gradient.shape());
 }
 
 /// Runs one node's rule and adds what it gives to the cotangents of its inputs.
@@ -116,7 +117,8 @@ void run_rule(TapeState& tape, Node* node, std::uint32_t run, bool recorded, Slo
   const Call call(state);
   Tensors gradients = node->info->has_kernel && !recorded ? node->op()->vjp_kernel(call) : node->op()->vjp(call);
   if (gradients.size() != inputs)
-    fail("{}: its rule must give one gradient for each of {} inputs; got {}", node->info->name, inputs, gradients.size());
+    fail("{}: its rule must give one gradient for each of {} inputs; got {}", node->info->name, inputs,
+         gradients.size());
   state.douts.resize(0);  // so that a gradient that is the cotangent itself can be added to in place
   for (int i = 0; i < inputs; ++i) {
     Value* input = node->input_values()[i];
@@ -128,10 +130,12 @@ void run_rule(TapeState& tape, Node* node, std::uint32_t run, bool recorded, Slo
 
 }  // namespace
 
-std::vector<Tensor> run_backward(TapeState& tape, std::vector<Seed>& seeds, std::span<Value* const> targets, bool only_targets,
-                                 bool keep, bool create_graph) {
+std::vector<Tensor> run_backward(TapeState& tape, std::vector<Seed>& seeds, std::span<Value* const> targets,
+                                 bool only_targets, bool keep, bool create_graph) {
   if (tape.running && !only_targets)
-    fail("backward: a rule must not run backward on the tape that is running it; use grad() or vjp(), or a Tape of its own");
+    fail(
+        "backward: a rule must not run backward on the tape that is running it; use grad() or vjp(), or a Tape of its "
+        "own");
   struct Finish {
     TapeState& tape;
     std::span<Value* const> targets;
@@ -151,7 +155,8 @@ std::vector<Tensor> run_backward(TapeState& tape, std::vector<Seed>& seeds, std:
     target->target = true;
   }
   tape.running = true;
-  if (finish.consumes) tape.generation.fetch_add(1, std::memory_order_acq_rel);  // its tensors are constants from here on
+  if (finish.consumes)
+    tape.generation.fetch_add(1, std::memory_order_acq_rel);  // its tensors are constants from here on
 
   Slots slots(create_graph);
   std::uint32_t first = 0, last = 0, run = 0;

@@ -22,8 +22,8 @@ struct Call::State {
   detail::TapeState& tape;
   detail::Node* node;
   Reads reads;
-  std::uint32_t run;      // 0: every recorded input is wanted; else only those with this mark
-  bool recorded;          // the rule's own ops are recorded
+  std::uint32_t run;        // 0: every recorded input is wanted; else only those with this mark
+  bool recorded;            // the rule's own ops are recorded
   std::uint64_t given = 0;  // outputs that have a cotangent
   Tensors douts;
   int lent = 0;
@@ -67,7 +67,8 @@ struct Call::State {
   Tensor zeros(const detail::Value* value) const {
     Storage* storage = Storage::create(sizeof(double));
     std::memset(storage->data(), 0, sizeof(double));
-    return detail::Access::make(StorageHandle::adopt(storage), Layout(Shape{}).broadcast_to(value->shape()), value->dtype);
+    return detail::Access::make(StorageHandle::adopt(storage), Layout(Shape{}).broadcast_to(value->shape()),
+                                value->dtype);
   }
 };
 

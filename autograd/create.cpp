@@ -47,7 +47,8 @@ Tensor tensor(const NestedList& list, DType dtype) {
   Buffer buffer(shape, dtype);
   visit_dtype(dtype, [&](auto zero) {
     using T = decltype(zero);
-    std::transform(elements.begin(), elements.end(), buffer.data<T>().begin(), [](double x) { return converted<T>(x, "tensor"); });
+    std::transform(elements.begin(), elements.end(), buffer.data<T>().begin(),
+                   [](double x) { return converted<T>(x, "tensor"); });
   });
   return buffer;
 }

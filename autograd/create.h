@@ -13,8 +13,7 @@ namespace capstan {
 class NestedList {
  public:
   template <class T>
-    requires std::is_arithmetic_v<T>
-  NestedList(T value) : value_(static_cast<double>(value)) {}
+  requires std::is_arithmetic_v<T> NestedList(T value) : value_(static_cast<double>(value)) {}
   NestedList(std::initializer_list<NestedList> items) : items_(items), is_list_(true) {}
   bool is_list() const { return is_list_; }
   double value() const { return value_; }
@@ -33,9 +32,7 @@ Tensor tensor(const NestedList& list, DType dtype = DType::f32);
 template <Element T>
 Tensor tensor(std::span<const T> elements, const Shape& shape);
 template <Element T>
-Tensor tensor(const std::vector<T>& elements, const Shape& shape)
-  requires(!std::is_same_v<T, bool>)
-{
+Tensor tensor(const std::vector<T>& elements, const Shape& shape) requires(!std::is_same_v<T, bool>) {
   return tensor(std::span<const T>(elements), shape);
 }
 

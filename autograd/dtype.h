@@ -36,8 +36,8 @@ constexpr bool is_float(DType dtype) { return dtype == DType::f32 || dtype == DT
 
 /// The C++ types that tensors hold: float, double, std::int32_t, bool.
 template <class T>
-concept Element = std::is_same_v<T, float> || std::is_same_v<T, double> || std::is_same_v<T, std::int32_t> ||
-                  std::is_same_v<T, bool>;
+concept Element =
+    std::is_same_v<T, float> || std::is_same_v<T, double> || std::is_same_v<T, std::int32_t> || std::is_same_v<T, bool>;
 
 template <Element T>
 inline constexpr DType dtype_of = std::is_same_v<T, float>          ? DType::f32

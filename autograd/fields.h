@@ -40,7 +40,9 @@ inline constexpr bool is_optional<std::optional<T>> = true;
 
 /// A struct with a static `fields(self, f)`.
 template <class T>
-concept HasFields = requires(T& self, detail::AnyField& f) { std::remove_const_t<T>::fields(self, f); };
+concept HasFields = requires(T& self, detail::AnyField& f) {
+  std::remove_const_t<T>::fields(self, f);
+};
 
 /// Calls visit(path, leaf) for every leaf of a structure, in the order of the fields.
 template <class S, class Visit>

@@ -1,12 +1,11 @@
 #include <capstan/autograd/create.h>
 #include <capstan/autograd/format.h>
 #include <capstan/autograd/gradcheck.h>
+#include <capstan/autograd/gradcheck_parts.h>
 #include <capstan/autograd/tape.h>
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <limits>
 
 namespace capstan {
 
@@ -20,49 +19,6 @@ struct Cotangents {
   std::string name;  // "output 1", "all outputs"
   List of;
 };
-
-bool overlaps_itself(const Layout& layout) {
-  for (int axis = 0; axis < layout.rank(); ++axis)
-    if (layout.size(axis) > 1 && layout.stride(axis) == 0) return true;
-  return false;
-}
-
-std::vector<Index> unravel(Index element, const Shape& shape) {
-  std::vector<Index> index(static_cast<std::size_t>(shape.rank()));
-  for (int axis = shape.rank() - 1; axis >= 0; --axis) {
-    index[static_cast<std::size_t>(axis)] = element % shape[axis];
-    element /= shape[axis];
-  }
-  return index;
-}
-
-Index position_of(const Layout& layout, Index element) {
-  const std::vector<Index> index = unravel(element, layout.shape());
-  Index position = layout.offset();
-  for (int axis = 0; axis < layout.rank(); ++axis)
-    position += index[static_cast<std::size_t>(axis)] * layout.stride(axis);
-  return position;
-}
-
-template <class T>
-T element_of(const Tensor& x, Index element) {
-  return static_cast<const T*>(x.view().bytes)[position_of(x.layout(), element)];
-}
-
-/// x in memory of its own with one logical element replaced; strides and offset stay, unless elements share memory.
-Tensor with_element(const Tensor& x, Index element, double value) {
-  const bool dense = overlaps_itself(x.layout());
-  const Layout layout = dense ? Layout(x.shape()) : x.layout();
-  const std::size_t bytes = dense ? detail::bytes_for(x.shape(), x.dtype()) : detail::Access::storage(x)->bytes();
-  StorageHandle storage = StorageHandle::adopt(Storage::create(bytes));
-  auto* elements = static_cast<double*>(storage.get()->data());
-  if (dense)
-    std::ranges::copy(x.to_doubles(), elements);
-  else
-    std::memcpy(elements, x.view().bytes, bytes);
-  elements[position_of(layout, element)] = value;
-  return detail::Access::make(std::move(storage), layout, x.dtype());
-}
 
 double contraction(const Numbers& a, const Numbers& b) {
   double sum = 0;
@@ -80,7 +36,7 @@ Numbers quotient(const Numbers& up, const Numbers& down, const Numbers& up2, con
 class Check {
  public:
   Check(GradcheckFunction f, const List& inputs, const GradcheckOptions& options)
-      : f_(f), inputs_(inputs), options_(options) {
+      : f_(f), inputs_(inputs), options_(options), verdict_(options) {
     check_options();
     check_inputs();
     outputs_ = f_(inputs_);
@@ -92,7 +48,7 @@ class Check {
     first_order();
     if (options_.order == 2)
       for (std::size_t set = 0; set < sets_.size(); ++set) second_order(set);
-    return report_;
+    return verdict_.report();
   }
 
  private:
@@ -147,7 +103,7 @@ class Check {
           fail(
               "gradcheck: outputs must be finite where differences are taken; got {} at [{}] of output {}; check at "
               "other inputs",
-              values[i], fmt::join(unravel(static_cast<Index>(i), y.shape()), ", "), o);
+              values[i], fmt::join(detail::unravel(static_cast<Index>(i), y.shape()), ", "), o);
     }
     if (!any) fail("gradcheck: f must return at least one f64 output; got none among {}", outputs_.size());
   }
@@ -336,11 +292,12 @@ class Check {
   /// The difference quotient of f's numbers along one element of list[i].
   template <class F>
   Numbers along(const List& list, std::size_t i, Index element, F&& f) const {
-    const double x = element_of<double>(list[i], element);
-    const double h = options_.step * std::max(1.0, std::abs(x));
+    const double x = detail::element_of<double>(list[i], element);
+    // A power of two, so that x + h is exact and the points lie where the quotient takes them to lie.
+    const double h = std::exp2(std::floor(std::log2(options_.step * std::max(1.0, std::abs(x)))));
     auto at = [&](double steps) {
       List moved = list;
-      moved[i] = with_element(list[i], element, x + steps * h);
+      moved[i] = detail::with_element(list[i], element, x + steps * h);
       return f(moved);
     };
     return quotient(at(1), at(-1), at(2), at(-2), h);
@@ -348,47 +305,17 @@ class Check {
 
   bool exactly_zero(std::size_t i, Index element) const {
     if (options_.exactly_zero.empty() || !options_.exactly_zero[i].defined()) return false;
-    return element_of<bool>(options_.exactly_zero[i], element);
+    return detail::element_of<bool>(options_.exactly_zero[i], element);
   }
-
-  // ---- comparisons ------------------------------------------------------------------------------------------------
 
   void compare(int order, std::size_t set, const char* kind, std::size_t i, Index element, double analytic,
                double numeric, double contracted) {
-    const double scale = std::max({1.0, std::abs(numeric), std::abs(contracted)});
-    double error = std::abs(analytic - numeric) / scale;
-    if (!std::isfinite(error)) error = std::numeric_limits<double>::infinity();
-    double& worst = order == 1 ? report_.worst_first_order : report_.worst_second_order;
-    worst = std::max(worst, error);
-    ++report_.entries;
-    if (error <= options_.tolerance || !worse(error)) return;
-    report_.failure =
-        fmt::format("{}; got {:.12g} by the rule and {:.12g} by differences, {:.3g} apart where {:.3g} is allowed",
-                    sentence(order, set, kind, i, element, "must equal its difference quotient"), analytic, numeric,
-                    std::abs(analytic - numeric), options_.tolerance * scale);
+    verdict_.compare(
+        {order, sets_[set].name, kind, i, *kind == 'i' ? inputs_[i].shape() : outputs_[i].shape(), element}, analytic,
+        numeric, contracted);
   }
-
   void compare_zero(int order, std::size_t set, std::size_t i, Index element, double analytic) {
-    ++report_.entries;
-    if (analytic == 0 || !worse(std::numeric_limits<double>::infinity())) return;
-    report_.failure = fmt::format("{}; got {:.15g} by the rule",
-                                  sentence(order, set, "input", i, element, "must be exactly 0"), analytic);
-  }
-
-  /// Notes a failure; true if it is the worst until now.
-  bool worse(double error) {
-    const bool first = report_.passed;
-    report_.passed = false;
-    if (!first && error <= worst_failure_) return false;
-    worst_failure_ = error;
-    return true;
-  }
-
-  std::string sentence(int order, std::size_t set, const char* kind, std::size_t i, Index element,
-                       const char* must) const {
-    const Tensor& x = *kind == 'i' ? inputs_[i] : outputs_[i];
-    return fmt::format("{}: order {}, cotangent on {}: the derivative by {} {} at [{}] {}", options_.label, order,
-                       sets_[set].name, kind, i, fmt::join(unravel(element, x.shape()), ", "), must);
+    verdict_.compare_zero({order, sets_[set].name, "input", i, inputs_[i].shape(), element}, analytic);
   }
 
   GradcheckFunction f_;
@@ -397,8 +324,7 @@ class Check {
   List outputs_;
   std::vector<std::size_t> varied_;  // the f64 inputs
   std::vector<Cotangents> sets_;
-  GradcheckReport report_;
-  double worst_failure_ = 0;
+  detail::Verdict verdict_;
 };
 
 }  // namespace

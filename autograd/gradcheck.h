@@ -16,7 +16,7 @@ struct GradcheckOptions {
   int order = 2;
   /// An entry passes if |analytic − numeric| ≤ tolerance · max(1, |numeric|, |⟨u, y⟩|).
   double tolerance = 1e-9;
-  /// Step of the differences: step · max(1, |x|).
+  /// Step of the differences: the power of two at or below step · max(1, |x|).
   double step = 1e-3;
   /// Draws the cotangents.
   Key key{.seed = 1};

@@ -16,8 +16,8 @@ class Gradients {
 
   /// The gradients of a watched structure (a module, a vector of tensors …) as one of the same type.
   template <class S>
-    requires(!std::is_same_v<S, Tensor>)
-  S of(const S& structure) const {
+  requires(!std::is_same_v<S, Tensor>) S of(const S& structure)
+  const {
     S result = structure;
     for_each_tensor(result, [&](Tensor& x) { x = of(x); });
     return result;

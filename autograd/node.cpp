@@ -162,7 +162,10 @@ TapeState* join(TapeState* a, TapeState* b, std::string_view op) {
   TapeState* older = a->born < b->born ? a : b;
   TapeState* younger = older == a ? b : a;
   if (!younger->of_transform || younger->running)
-    fail("{}: inputs must be recorded on one tape; got two unrelated tapes; detach() one input, or use grad() or vjp() inside", op);
+    fail(
+        "{}: inputs must be recorded on one tape; got two unrelated tapes; detach() one input, or use grad() or vjp() "
+        "inside",
+        op);
   const auto shift = static_cast<std::uint32_t>(older->nodes.size());
   for (Node* node : younger->nodes) {
     Value* value = node->first_output();

@@ -17,7 +17,7 @@ inline constexpr std::uint32_t no_slot = 0;
 struct Value {
   Storage* saved = nullptr;  // holds a count
   Index offset = 0;
-  std::uint32_t node = 0;       // position of the owning node on the tape
+  std::uint32_t node = 0;        // position of the owning node on the tape
   std::uint32_t slot = no_slot;  // where its cotangent gathers while backward runs
   std::uint32_t mark = 0;        // the backward run in which it leads to a target
   DType dtype = DType::f32;
@@ -92,16 +92,16 @@ struct Watch {
 struct TapeState {
   std::atomic<std::uint64_t> generation{1};
   std::uint64_t born = 0;
-  bool consumed = false;       // the last use ended in a backward without .keep
-  bool of_transform = false;   // may be absorbed by an older tape
-  bool running = false;        // a backward is under way
-  bool orphan = false;         // its owner is gone; the tape that absorbed it recycles it
-  std::uint32_t runs = 0;      // numbers the marks
+  bool consumed = false;      // the last use ended in a backward without .keep
+  bool of_transform = false;  // may be absorbed by an older tape
+  bool running = false;       // a backward is under way
+  bool orphan = false;        // its owner is gone; the tape that absorbed it recycles it
+  std::uint32_t runs = 0;     // numbers the marks
   TapeState* absorbed_by = nullptr;
   std::uint64_t absorbed_generation = 0;
   std::vector<TapeState*> absorbed;
   Arena arena;
-  std::deque<Node*> nodes;  // no reallocation: a tape may hold tens of millions
+  std::deque<Node*> nodes;        // no reallocation: a tape may hold tens of millions
   std::vector<Value*> constants;  // in order of first use
   std::vector<Watch> watches;
 

@@ -164,8 +164,7 @@ Tensors record(const O& op, Inputs in) {
 }
 
 template <class O, class... T>
-  requires(std::is_same_v<T, Tensor> && ...)
-Tensors record(const O& op, const T&... inputs) {
+requires(std::is_same_v<T, Tensor>&&...) Tensors record(const O& op, const T&... inputs) {
   const Tensor* const pointers[] = {&inputs...};
   return record(op, Inputs(pointers, static_cast<int>(sizeof...(T))));
 }

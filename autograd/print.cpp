@@ -60,7 +60,8 @@ class Printer {
  private:
   void collect(int axis, Index position) {
     if (axis == x_.rank()) return positions_.push_back(position);
-    for_each_shown(x_.shape()[axis], elided_, [&](Index i) { collect(axis + 1, position + i * x_.layout().stride(axis)); }, [] {});
+    for_each_shown(
+        x_.shape()[axis], elided_, [&](Index i) { collect(axis + 1, position + i * x_.layout().stride(axis)); }, [] {});
   }
 
   void format_cells() {
@@ -99,7 +100,8 @@ class Printer {
       const T value = data[position];
       cells_.push_back(std::isfinite(value) ? shortest(value, scientific) : fmt::format("{}", value));
       const std::size_t point = cells_.back().find('.');
-      if (!scientific && point != std::string::npos) after_point = std::max(after_point, cells_.back().size() - point - 1);
+      if (!scientific && point != std::string::npos)
+        after_point = std::max(after_point, cells_.back().size() - point - 1);
     }
     if (scientific || x_.rank() == 0) return;
     for (std::string& cell : cells_) {  // points under each other
@@ -115,8 +117,9 @@ class Printer {
     }
     const bool innermost = axis == x_.rank() - 1;
     // Rows stand under each other; an outer axis adds an empty line between its items.
-    const std::string separator =
-        innermost ? " " : std::string(static_cast<std::size_t>(x_.rank() - 1 - axis), '\n') + std::string(static_cast<std::size_t>(axis) + 1, ' ');
+    const std::string separator = innermost ? " "
+                                            : std::string(static_cast<std::size_t>(x_.rank() - 1 - axis), '\n') +
+                                                  std::string(static_cast<std::size_t>(axis) + 1, ' ');
     bool first = true;
     out += '[';
     for_each_shown(

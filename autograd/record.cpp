@@ -88,7 +88,8 @@ Tensors record(const Op& op, const OpInfo& info, Inputs in) {
   TapeState* tape = nullptr;
   std::uint64_t wanted = 0;
   for (int i = 0; i < in.size(); ++i) {
-    if (!in[i].defined()) fail("{}: inputs must hold values; got an empty handle as input {}; assign a tensor to it first", info.name, i);
+    if (!in[i].defined())
+      fail("{}: inputs must hold values; got an empty handle as input {}; assign a tensor to it first", info.name, i);
     TapeState* other = living_tape(Access::link(in[i]));
     if (!other) continue;
     tape = tape && tape != other ? join(tape, other, info.name) : other;
@@ -108,8 +109,8 @@ Tensors record(const Op& op, const OpInfo& info, Inputs in) {
 
 namespace {
 [[noreturn]] void undeclared(const Call::State& state, const char* kind, int i) {
-  fail("{}: its rule must declare what it reads; got a read of {} {}; add Reads::{}({}) to reads()", state.node->info->name,
-       kind, i, kind, i);
+  fail("{}: its rule must declare what it reads; got a read of {} {}; add Reads::{}({}) to reads()",
+       state.node->info->name, kind, i, kind, i);
 }
 }  // namespace
 

@@ -21,7 +21,8 @@ Shape::Shape(std::span<const Index> sizes) {
     const Index size = sizes[static_cast<std::size_t>(i)];
     check_size(size);
     sizes_.data()[i] = size;
-    if (size > 0 && count > max_elements / size) fail("shape: at most 2^62 elements; got sizes {}", fmt::join(sizes, " x "));
+    if (size > 0 && count > max_elements / size)
+      fail("shape: at most 2^62 elements; got sizes {}", fmt::join(sizes, " x "));
     count *= std::max<Index>(size, 1);
   }
 }
@@ -33,7 +34,8 @@ void Shape::push_back(Index size) {
 }
 
 int Shape::axis(const char* op, int axis) const {
-  if (axis < -rank_ || axis >= rank_) fail("{}: axis must be in [{}, {}); got {} for shape {}", op, -rank_, rank_, axis, *this);
+  if (axis < -rank_ || axis >= rank_)
+    fail("{}: axis must be in [{}, {}); got {} for shape {}", op, -rank_, rank_, axis, *this);
   return axis < 0 ? axis + rank_ : axis;
 }
 
@@ -52,8 +54,6 @@ Shape broadcast(const char* op, const Shape& a, const Shape& b) {
   return result;
 }
 
-std::string to_string(const Shape& shape) {
-  return fmt::format("[{}]", fmt::join(shape.begin(), shape.end(), ", "));
-}
+std::string to_string(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape.begin(), shape.end(), ", ")); }
 
 }  // namespace capstan

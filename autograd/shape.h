@@ -56,7 +56,9 @@ class Shape {
   void push_back(Index size);
   void set(int axis, Index size) { sizes_.data()[axis] = size; }
   /// This shape with its last `count` axes removed.
-  Shape drop_back(int count = 1) const { return Shape(std::span<const Index>(begin(), static_cast<std::size_t>(rank_ - count))); }
+  Shape drop_back(int count = 1) const {
+    return Shape(std::span<const Index>(begin(), static_cast<std::size_t>(rank_ - count)));
+  }
 
   const Index* begin() const { return sizes_.data(); }
   const Index* end() const { return sizes_.data() + rank_; }

@@ -15,9 +15,8 @@ class Small {
  public:
   Small() = default;
   template <class... U>
-    requires(sizeof...(U) > 0 && (std::is_convertible_v<U &&, T> && ...) &&
-             !(sizeof...(U) == 1 && (std::is_same_v<std::remove_cvref_t<U>, Small> && ...)))
-  Small(U&&... elements) {
+  requires(sizeof...(U) > 0 && (std::is_convertible_v<U&&, T> && ...) &&
+           !(sizeof...(U) == 1 && (std::is_same_v<std::remove_cvref_t<U>, Small> && ...))) Small(U&&... elements) {
     reserve(static_cast<int>(sizeof...(U)));
     (push_back(std::forward<U>(elements)), ...);
   }

@@ -27,11 +27,16 @@ detail::Value* value_of(const Tensor& y, const detail::TapeState& tape) {
   const detail::Link& link = detail::Access::link(y);
   const detail::TapeState* living = detail::living_tape(link);
   if (living == &tape) return link.value;
-  if (living) fail("backward: y must be recorded on this tape; got a tensor of another tape; call backward on that one");
+  if (living)
+    fail("backward: y must be recorded on this tape; got a tensor of another tape; call backward on that one");
   if (!link.tape) fail("backward: y must be recorded; got a constant; compute it from a tensor that watch() returned");
   if (tape.consumed)
-    fail("backward: the tape must still hold y; got a tape that an earlier backward consumed; pass {{.keep = true}} to that one");
-  fail("backward: y must be recorded on a living tape; got a tensor whose tape is gone; keep the Tape alive until backward");
+    fail(
+        "backward: the tape must still hold y; got a tape that an earlier backward consumed; pass {{.keep = true}} to "
+        "that one");
+  fail(
+      "backward: y must be recorded on a living tape; got a tensor whose tape is gone; keep the Tape alive until "
+      "backward");
 }
 
 }  // namespace
@@ -41,11 +46,14 @@ Tape::~Tape() { state_->release(); }
 
 Tensor Tape::watch(const Tensor& x) {
   if (!x.defined()) fail("watch: x must hold a value; got an empty handle; assign a tensor to it first");
-  if (!is_float(x.dtype())) fail("watch: x must be f32 or f64 to have a gradient; got {} {}; cast() it first", x.dtype(), x.shape());
+  if (!is_float(x.dtype()))
+    fail("watch: x must be f32 or f64 to have a gradient; got {} {}; cast() it first", x.dtype(), x.shape());
   const detail::TapeState* living = detail::living_tape(detail::Access::link(x));
   if (living && living != state_)
-    fail("watch: x must not be recorded on another living tape; got such a tensor of shape {}; detach() it, or use grad() or vjp()",
-         x.shape());
+    fail(
+        "watch: x must not be recorded on another living tape; got such a tensor of shape {}; detach() it, or use "
+        "grad() or vjp()",
+        x.shape());
   Tensor leaf = living ? x : state_->add_leaf(x);
   state_->add_watch(leaf);
   return leaf;
@@ -105,8 +113,10 @@ const Gradients::Entry& Gradients::find(const Tensor& x) const {
   const detail::Link& link = detail::Access::link(x);
   for (const Entry& entry : entries_)
     if (entry.link == link) return entry;
-  fail("gradients: x must have been watched on the tape before backward; got a tensor of shape {} that was not; pass the tensor that watch() returned",
-       x.shape());
+  fail(
+      "gradients: x must have been watched on the tape before backward; got a tensor of shape {} that was not; pass "
+      "the tensor that watch() returned",
+      x.shape());
 }
 
 Tensor Gradients::of(const Tensor& x) const {

@@ -10,7 +10,8 @@ namespace capstan {
 std::size_t detail::bytes_for(const Shape& shape, DType dtype) {
   constexpr Index largest = Index{1} << 60;
   const Index elements = shape.elements();
-  if (elements > largest / size_of(dtype)) fail("tensor: at most 2^60 bytes; got {} elements of {}, shape {}", elements, dtype, shape);
+  if (elements > largest / size_of(dtype))
+    fail("tensor: at most 2^60 bytes; got {} elements of {}, shape {}", elements, dtype, shape);
   return static_cast<std::size_t>(elements * size_of(dtype));
 }
 
@@ -84,7 +85,8 @@ double Tensor::at(std::initializer_list<Index> index) const {
 template <Element T>
 std::vector<T> Tensor::to_vector() const {
   require_defined("to_vector", *this);
-  if (dtype_of<T> != dtype_) fail("to_vector: the element type must be the dtype's; got {} for a tensor of {}", dtype_of<T>, dtype_);
+  if (dtype_of<T> != dtype_)
+    fail("to_vector: the element type must be the dtype's; got {} for a tensor of {}", dtype_of<T>, dtype_);
   if constexpr (std::is_same_v<T, bool>) {
     const Tensor x = dense();
     const auto elements = x.data<bool>();
@@ -110,7 +112,8 @@ std::vector<double> Tensor::to_doubles() const {
 void Tensor::require_dense(DType wanted) const {
   require_defined("data", *this);
   if (wanted != dtype_) fail("data: the element type must be the dtype's; got {} for a tensor of {}", wanted, dtype_);
-  if (!contiguous()) fail("data: the tensor must be contiguous; got a strided view of shape {}; call dense() first", shape());
+  if (!contiguous())
+    fail("data: the tensor must be contiguous; got a strided view of shape {}; call dense() first", shape());
 }
 
 Buffer Tensor::to_buffer() && {

@@ -29,10 +29,11 @@ Tensor Transform::watch(const Tensor& x) {
 void Transform::backward(const Tensor& y, const Tensor& cotangent) {
   if (!y.defined()) fail("{}: f must return a value; got an empty handle", name_);
   if (!cotangent.defined() && y.elements() != 1)
-    fail("{}: f must return a scalar, or come with a cotangent; got {}; reduce it with sum() or mean()", name_, y.shape());
+    fail("{}: f must return a scalar; got {}; reduce it with sum() or mean(), or give a cotangent to vjp()", name_,
+         y.shape());
   if (cotangent.defined() && (cotangent.shape() != y.shape() || cotangent.dtype() != y.dtype()))
-    fail("{}: the cotangent must have y's shape and dtype; got {} {} for y {} {}", name_, cotangent.dtype(), cotangent.shape(),
-         y.dtype(), y.shape());
+    fail("{}: the cotangent must have y's shape and dtype; got {} {} for y {} {}", name_, cotangent.dtype(),
+         cotangent.shape(), y.dtype(), y.shape());
   gradients_.assign(watched_.size(), Tensor());
   TapeState* tape = living_tape(Access::link(y));
   std::vector<Value*> targets;
@@ -48,7 +49,8 @@ void Transform::backward(const Tensor& y, const Tensor& cotangent) {
       if (at < targets.size() && Access::link(watched_[i]).value == targets[at]) gradients_[i] = std::move(found[at++]);
   }
   for (std::size_t i = 0; i < watched_.size(); ++i)
-    if (is_float(watched_[i].dtype()) && !gradients_[i].defined()) gradients_[i] = zeros(watched_[i].shape(), watched_[i].dtype());
+    if (is_float(watched_[i].dtype()) && !gradients_[i].defined())
+      gradients_[i] = zeros(watched_[i].shape(), watched_[i].dtype());
 }
 
 Tensor Transform::next_gradient() { return gradients_[next_++]; }

@@ -49,12 +49,10 @@ struct ValueAndGradient {
   S gradient;
 };
 
-/// y = f(x) and xᵀ-gradient Σ cotangent · ∂y/∂x: the vector–Jacobian product. x is a tensor, a vector of tensors or a
-/// module; f is called once, with a watched copy. Gradients are with respect to the argument only: what f captures is a
-/// constant here, but recorded on its own tape, so that outer derivatives see it. An Error if the cotangent does not fit y.
+namespace detail {
 template <class S, class F>
-ValueAndGradient<S> vjp(const S& x, F&& f, const Tensor& cotangent) {
-  detail::Transform transform("vjp");
+ValueAndGradient<S> differentiate(const char* name, const S& x, F&& f, const Tensor& cotangent) {
+  Transform transform(name);
   for_each_tensor(x, [&](const Tensor& input) { transform.consider(input); });
   if (cotangent.defined()) transform.consider(cotangent);
   S watched = x;
@@ -65,17 +63,26 @@ ValueAndGradient<S> vjp(const S& x, F&& f, const Tensor& cotangent) {
   for_each_tensor(gradient, [&](Tensor& input) { input = transform.next_gradient(); });
   return {transform.leave(y), std::move(gradient)};
 }
+}  // namespace detail
+
+/// y = f(x) and xᵀ-gradient Σ cotangent · ∂y/∂x: the vector–Jacobian product. x is a tensor, a vector of tensors or a
+/// module; f is called once, with a watched copy. Gradients are with respect to the argument only: what f captures is a
+/// constant here, but recorded on its own tape, so that outer derivatives see it. An Error if the cotangent does not fit y.
+template <class S, class F>
+ValueAndGradient<S> vjp(const S& x, F&& f, const Tensor& cotangent) {
+  return detail::differentiate("vjp", x, std::forward<F>(f), cotangent);
+}
 
 /// f(x) and its gradient ∂f/∂x for a scalar f; an Error if f's result is not a scalar.
 template <class S, class F>
 ValueAndGradient<S> value_and_grad(const S& x, F&& f) {
-  return vjp(x, std::forward<F>(f), Tensor());
+  return detail::differentiate("value_and_grad", x, std::forward<F>(f), Tensor());
 }
 
 /// ∂f/∂x alone.
 template <class S, class F>
 S grad(const S& x, F&& f) {
-  return value_and_grad(x, std::forward<F>(f)).gradient;
+  return detail::differentiate("grad", x, std::forward<F>(f), Tensor()).gradient;
 }
 
 }  // namespace capstan

@@ -16,13 +16,17 @@ struct Sizes {
   double operations() const { return 2.0 * static_cast<double>(batch * heads * length * length * width); }
 };
 
-constexpr Sizes sizes[] = {{1, 1, 64, 64},   {4, 4, 64, 16},   {8, 8, 128, 64},  {4, 12, 256, 64}, {1, 12, 512, 64}, {1, 12, 1024, 64},
-                           {1, 8, 2048, 64}, {8, 8, 128, 32}, {8, 8, 128, 128}, {1, 1, 256, 64},  {1, 4, 256, 64}};
+constexpr Sizes sizes[] = {{1, 1, 64, 64},   {4, 4, 64, 16},    {8, 8, 128, 64},  {4, 12, 256, 64},
+                           {1, 12, 512, 64}, {1, 12, 1024, 64}, {1, 8, 2048, 64}, {8, 8, 128, 32},
+                           {8, 8, 128, 128}, {1, 1, 256, 64},   {1, 4, 256, 64}};
 
 struct Operands {
   Tensor q, k, v, up;
   explicit Operands(const Sizes& s)
-      : q(normal({.seed = 1}, s.shape())), k(normal({.seed = 2}, s.shape())), v(normal({.seed = 3}, s.shape())), up(normal({.seed = 4}, s.shape())) {}
+      : q(normal({.seed = 1}, s.shape())),
+        k(normal({.seed = 2}, s.shape())),
+        v(normal({.seed = 3}, s.shape())),
+        up(normal({.seed = 4}, s.shape())) {}
 };
 
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v) {
@@ -82,9 +86,12 @@ void forward_backward(benchmark::State& state, const Sizes& s) {
 int main(int count, char** arguments) {
   using namespace capstan::bench;
   for (const Sizes& s : sizes) {
-    benchmark::RegisterBenchmark(("attention/composed/fwd/" + s.name()).c_str(), [&s](benchmark::State& state) { forward(state, s); })->UseRealTime();
-    benchmark::RegisterBenchmark(("attention/composed/fwd_bwd/" + s.name()).c_str(), [&s](benchmark::State& state) { forward_backward(state, s); })
-        ->UseRealTime();
+    benchmark::RegisterBenchmark(("attention/composed/fwd/" + s.name()).c_str(), [&s](benchmark::State& state) {
+      forward(state, s);
+    })->UseRealTime();
+    benchmark::RegisterBenchmark(("attention/composed/fwd_bwd/" + s.name()).c_str(), [&s](benchmark::State& state) {
+      forward_backward(state, s);
+    })->UseRealTime();
   }
   return capstan::bench::main(count, arguments);
 }

@@ -12,7 +12,8 @@ namespace {
 constexpr int chain = 1000;
 
 void report(benchmark::State& state) {
-  state.counters["ns_per_op"] = benchmark::Counter(chain * 1e-9, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+  state.counters["ns_per_op"] =
+      benchmark::Counter(chain * 1e-9, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
 }
 
 /// y = y · x, both gradients.
@@ -65,7 +66,8 @@ Tensor reflection(DType dtype) {
 }
 
 void matmul_tanh(benchmark::State& state, DType dtype) {
-  const Tensor weight = reflection(dtype), start = normal({.seed = 6}, {8, 8}, 0, 0.01, dtype), up = ones({8, 8}, dtype);
+  const Tensor weight = reflection(dtype), start = normal({.seed = 6}, {8, 8}, 0, 0.01, dtype),
+               up = ones({8, 8}, dtype);
   const auto run = [&](int layers) {
     Tape tape;
     const Tensor w = tape.watch(weight);
@@ -89,6 +91,7 @@ int main(int count, char** arguments) {
   benchmark::RegisterBenchmark("tape/scalar_mul_constant", scalar_mul_constant);
   benchmark::RegisterBenchmark("tape/scalar_mul_no_tape", scalar_mul_no_tape);
   benchmark::RegisterBenchmark("tape/matmul_tanh_8x8", [](benchmark::State& state) { matmul_tanh(state, DType::f32); });
-  benchmark::RegisterBenchmark("tape/matmul_tanh_8x8_f64", [](benchmark::State& state) { matmul_tanh(state, DType::f64); });
+  benchmark::RegisterBenchmark("tape/matmul_tanh_8x8_f64",
+                               [](benchmark::State& state) { matmul_tanh(state, DType::f64); });
   return capstan::bench::main(count, arguments);
 }

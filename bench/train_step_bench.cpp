@@ -9,7 +9,8 @@ namespace {
 
 Tensor random_ids(Key key, const Shape& shape, Index vocab) {
   std::vector<std::int32_t> ids;
-  for (Index i = 0; i < shape.elements(); ++i) ids.push_back(static_cast<std::int32_t>(key.bits32(i) % static_cast<std::uint32_t>(vocab)));
+  for (Index i = 0; i < shape.elements(); ++i)
+    ids.push_back(static_cast<std::int32_t>(key.bits32(i) % static_cast<std::uint32_t>(vocab)));
   return tensor(ids, shape);
 }
 

@@ -1,10 +1,10 @@
 // A gradient: watch what you want gradients for, compute, ask. Next: 02_custom_op.
 //
 // Output:
-// loss  0.0625  f32 []
-// dw    [[-0.75]
-//  [-1.  ]]  f32 [2, 1]
-// db    [-0.25]  f32 [1]
+//   loss  0.0625  f32 []
+//   dw    [[-1. ]
+//    [-1.5]]  f32 [2, 1]
+//   db    [-0.5]  f32 [1]
 #include <capstan/autograd/create.h>
 #include <capstan/autograd/format.h>
 #include <capstan/autograd/tape.h>

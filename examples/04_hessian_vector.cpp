@@ -2,11 +2,11 @@
 // can be differentiated again. f is Rosenbrock's valley, f(x) = (1 − x₀)² + 100 (x₁ − x₀²)².
 //
 // Output:
-// f          229.  f64 []
-// gradient   [594. 300.]  f64 [2]
-// by nesting [-398. -200.]  f64 [2]
-// on a tape  [-398. -200.]  f64 [2]
-// by hand    [-398. -200.]  f64 [2]
+//   f          229.  f64 []
+//   gradient   [596. 300.]  f64 [2]
+//   by nesting [1002.  800.]  f64 [2]
+//   on a tape  [1002.  800.]  f64 [2]
+//   by hand    [1002.  800.]  f64 [2]
 #include <capstan/autograd/create.h>
 #include <capstan/autograd/format.h>
 #include <capstan/autograd/tape.h>

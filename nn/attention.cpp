@@ -25,9 +25,11 @@ Tensor join_heads(const Tensor& x) {
 const MultiHeadAttention::Config& checked(const MultiHeadAttention::Config& config) {
   const Index kv_heads = config.kv_heads > 0 ? config.kv_heads : config.heads;
   if (config.width <= 0 || config.heads <= 0 || config.width % config.heads != 0)
-    fail("MultiHeadAttention: width must be a positive multiple of heads; got width {} and heads {}", config.width, config.heads);
+    fail("MultiHeadAttention: width must be a positive multiple of heads; got width {} and heads {}", config.width,
+         config.heads);
   if (config.heads % kv_heads != 0)
-    fail("MultiHeadAttention: heads must be a multiple of kv_heads; got heads {} and kv_heads {}", config.heads, kv_heads);
+    fail("MultiHeadAttention: heads must be a multiple of kv_heads; got heads {} and kv_heads {}", config.heads,
+         kv_heads);
   return config;
 }
 
@@ -41,8 +43,8 @@ SingleHeadAttention::SingleHeadAttention(Init& init, const Config& config)
 AttentionResult SingleHeadAttention::attend(const Tensor& x, const Tensor& memory, const Mask& mask) const {
   check_sequence("SingleHeadAttention", "x", x, query.weight.shape()[1]);
   check_sequence("SingleHeadAttention", "memory", memory, key.weight.shape()[1]);
-  AttentionResult result =
-      attention_reference(split_heads(query(x), 1), split_heads(key(memory), 1), split_heads(value(memory), 1), {.mask = mask});
+  AttentionResult result = attention_reference(split_heads(query(x), 1), split_heads(key(memory), 1),
+                                               split_heads(value(memory), 1), {.mask = mask});
   result.output = join_heads(result.output);
   return result;
 }

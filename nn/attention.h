@@ -50,7 +50,9 @@ struct MultiHeadAttention {
   Tensor operator()(const Tensor& x, const Mask& mask = Mask::causal()) const { return attend(x, x, mask).output; }
   /// Cross-attention: queries from x [B, Tq, C], keys and values from memory [B, Tk, memory_width]. Nothing is masked
   /// unless told.
-  Tensor operator()(const Tensor& x, const Tensor& memory, const Mask& mask = {}) const { return attend(x, memory, mask).output; }
+  Tensor operator()(const Tensor& x, const Tensor& memory, const Mask& mask = {}) const {
+    return attend(x, memory, mask).output;
+  }
   /// The same with the weights [B, H, Tq, Tk].
   AttentionResult attend(const Tensor& x, const Tensor& memory, const Mask& mask) const;
   static void fields(auto& self, auto& f) {

@@ -9,8 +9,10 @@
 namespace capstan::nn {
 
 std::int32_t sample(const Tensor& logits, double temperature, double u) {
-  if (logits.rank() != 1 || logits.elements() == 0) fail("sample: logits must be [V] with V at least 1; got {}", logits.shape());
-  if (!(temperature >= 0) || !std::isfinite(temperature)) fail("sample: the temperature must be finite and not negative; got {}", temperature);
+  if (logits.rank() != 1 || logits.elements() == 0)
+    fail("sample: logits must be [V] with V at least 1; got {}", logits.shape());
+  if (!(temperature >= 0) || !std::isfinite(temperature))
+    fail("sample: the temperature must be finite and not negative; got {}", temperature);
   std::vector<double> weight = logits.to_doubles();
   const auto top = std::max_element(weight.begin(), weight.end());
   if (!std::isfinite(*top)) fail("sample: the largest logit must be finite; got {}", *top);
@@ -35,11 +37,13 @@ std::vector<std::int32_t> generate(const Gpt& model, std::vector<std::int32_t> t
   std::vector<double> draws(static_cast<std::size_t>(options.count));
   fill_uniform(options.key, draws.data(), options.count, 0.0, 1.0);
   for (const double draw : draws) {
-    const auto length = static_cast<std::size_t>(std::min<Index>(static_cast<Index>(tokens.size()), model.config.context));
+    const auto length =
+        static_cast<std::size_t>(std::min<Index>(static_cast<Index>(tokens.size()), model.config.context));
     const std::vector<std::int32_t> window(tokens.end() - static_cast<std::ptrdiff_t>(length), tokens.end());
     const Tensor logits = model(tensor(window, {1, static_cast<Index>(length)}));
     const Index last = static_cast<Index>(length) - 1;
-    tokens.push_back(sample(reshape(slice(logits, 1, last, last + 1), Shape{model.config.vocab}), options.temperature, draw));
+    tokens.push_back(
+        sample(reshape(slice(logits, 1, last, last + 1), Shape{model.config.vocab}), options.temperature, draw));
   }
   return tokens;
 }

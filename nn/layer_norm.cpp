@@ -7,6 +7,8 @@ LayerNorm::LayerNorm(Init& init, const Config& config) : weight(init.ones({confi
   if (config.bias) bias = init.zeros({config.width});
 }
 
-Tensor LayerNorm::operator()(const Tensor& x) const { return layer_norm(x, weight, bias ? bias->value() : Tensor(), eps); }
+Tensor LayerNorm::operator()(const Tensor& x) const {
+  return layer_norm(x, weight, bias ? bias->value() : Tensor(), eps);
+}
 
 }  // namespace capstan::nn

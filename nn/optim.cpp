@@ -12,10 +12,12 @@ namespace capstan::nn {
 namespace {
 
 void check_pair(const char* optimizer, const detail::Pair& pair) {
-  if (!pair.gradient.defined() || pair.gradient.shape() != pair.parameter->shape() || pair.gradient.dtype() != pair.parameter->dtype())
+  if (!pair.gradient.defined() || pair.gradient.shape() != pair.parameter->shape() ||
+      pair.gradient.dtype() != pair.parameter->dtype())
     fail("{}: a gradient must have its parameter's shape and dtype; got {} for {} {} {}", optimizer,
-         pair.gradient.defined() ? fmt::format("{} {}", pair.gradient.dtype(), pair.gradient.shape()) : std::string("none"), pair.name,
-         pair.parameter->dtype(), pair.parameter->shape());
+         pair.gradient.defined() ? fmt::format("{} {}", pair.gradient.dtype(), pair.gradient.shape())
+                                 : std::string("none"),
+         pair.name, pair.parameter->dtype(), pair.parameter->shape());
 }
 
 /// Takes the tensor's memory to write in: in place if the module is its only owner.
@@ -36,8 +38,9 @@ void AdamW::update(std::vector<detail::Pair> pairs) {
       own.second_moment = zeros(pair.parameter->shape(), pair.parameter->dtype());
     }
     if (own.first_moment.shape() != pair.parameter->shape() || own.first_moment.dtype() != pair.parameter->dtype())
-      fail("AdamW: the state must have its parameter's shape and dtype; got {} {} for {} {} {}", own.first_moment.dtype(),
-           own.first_moment.shape(), pair.name, pair.parameter->dtype(), pair.parameter->shape());
+      fail("AdamW: the state must have its parameter's shape and dtype; got {} {} for {} {} {}",
+           own.first_moment.dtype(), own.first_moment.shape(), pair.name, pair.parameter->dtype(),
+           pair.parameter->shape());
     const bool decayed = decays == nullptr || decays(pair.name, *pair.parameter);
     const kernels::AdamWStep options{.lr = lr,
                                      .beta1 = beta1,
@@ -49,7 +52,8 @@ void AdamW::update(std::vector<detail::Pair> pairs) {
     Buffer p = take(*pair.parameter), m = take(own.first_moment), v = take(own.second_moment);
     visit_float(p.dtype(), [&](auto zero) {
       using T = decltype(zero);
-      kernels::adamw<T>(p.elements(), p.data<T>().data(), gradient.data<T>().data(), m.data<T>().data(), v.data<T>().data(), options);
+      kernels::adamw(p.elements(), p.data<T>().data(), gradient.data<T>().data(), m.data<T>().data(),
+                     v.data<T>().data(), options);
     });
     *pair.parameter = Tensor(std::move(p));
     own.first_moment = Tensor(std::move(m));
@@ -71,12 +75,15 @@ void AdamW::load_state(const StateDict& saved) {
   const StateDict first = select(saved, "first_moment."), second = select(saved, "second_moment."),
                   steps = select(saved, "steps.");
   if (first.size() != second.size() || first.size() != steps.size() || first.size() * 3 != saved.size())
-    fail("AdamW: the state must hold a first_moment, a second_moment and steps for each name; got {}, {} and {} of them among {} tensors",
-         first.size(), second.size(), steps.size(), saved.size());
+    fail(
+        "AdamW: the state must hold a first_moment, a second_moment and steps for each name; got {}, {} and {} of them "
+        "among {} tensors",
+        first.size(), second.size(), steps.size(), saved.size());
   std::map<std::string, State> loaded;
   for (const auto& [name, x] : first) {
     const auto v = second.find(name), t = steps.find(name);
-    if (v == second.end() || t == steps.end()) fail("AdamW: the state must hold a second_moment and steps for each name; got none for {}", name);
+    if (v == second.end() || t == steps.end())
+      fail("AdamW: the state must hold a second_moment and steps for each name; got none for {}", name);
     loaded[name] = {x, v->second, static_cast<Index>(t->second.item())};
   }
   state = std::move(loaded);
@@ -87,17 +94,23 @@ void AdamW::load_state(const StateDict& saved) {
 void Sgd::update(std::vector<detail::Pair> pairs) {
   for (const detail::Pair& pair : pairs) check_pair("Sgd", pair);
   for (detail::Pair& pair : pairs) {
-    kernels::SgdStep options{
-        .lr = lr, .momentum = momentum, .dampening = dampening, .weight_decay = weight_decay, .nesterov = nesterov, .first = false};
+    kernels::SgdStep options{.lr = lr,
+                             .momentum = momentum,
+                             .dampening = dampening,
+                             .weight_decay = weight_decay,
+                             .nesterov = nesterov,
+                             .first = false};
     const Tensor gradient = pair.gradient.dense();
     Buffer p = take(*pair.parameter);
     visit_float(p.dtype(), [&](auto zero) {
       using T = decltype(zero);
-      if (momentum == 0) return kernels::sgd<T>(p.elements(), p.data<T>().data(), gradient.data<T>().data(), nullptr, options);
+      if (momentum == 0)
+        return kernels::sgd(p.elements(), p.data<T>().data(), gradient.data<T>().data(), static_cast<T*>(nullptr),
+                            options);
       Tensor& own = state[pair.name];
       options.first = !own.defined();
       Buffer buffer = options.first ? Buffer(p.shape(), p.dtype()) : take(own);
-      kernels::sgd<T>(p.elements(), p.data<T>().data(), gradient.data<T>().data(), buffer.data<T>().data(), options);
+      kernels::sgd(p.elements(), p.data<T>().data(), gradient.data<T>().data(), buffer.data<T>().data(), options);
       own = Tensor(std::move(buffer));
     });
     *pair.parameter = Tensor(std::move(p));
@@ -112,7 +125,8 @@ StateDict Sgd::state_dict() const {
 
 void Sgd::load_state(const StateDict& saved) {
   StateDict loaded = select(saved, "momentum.");
-  if (loaded.size() != saved.size()) fail("Sgd: the state must hold only names that begin with momentum.; got {} others", saved.size() - loaded.size());
+  if (loaded.size() != saved.size())
+    fail("Sgd: the state must hold only names that begin with momentum.; got {} others", saved.size() - loaded.size());
   state = std::move(loaded);
 }
 
@@ -125,8 +139,9 @@ template <class Block>
 double blockwise(Index count, double start, Block&& block, double (*join)(double, double)) {
   constexpr Index grain = 1 << 15;
   std::vector<double> partial(static_cast<std::size_t>((count + grain - 1) / grain), start);
-  kernels::parallel_blocks(kernels::Region::optimizer, count, grain,
-                           [&](Index begin, Index end) { partial[static_cast<std::size_t>(begin / grain)] = block(begin, end); });
+  kernels::parallel_blocks(kernels::Region::optimizer, count, grain, [&](Index begin, Index end) {
+    partial[static_cast<std::size_t>(begin / grain)] = block(begin, end);
+  });
   double result = start;
   for (const double part : partial) result = join(result, part);
   return result;
@@ -139,11 +154,14 @@ double largest_magnitude(const Tensor& x) {
   return visit_float(x.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const T* at = x.data<T>().data();
-    return blockwise(x.elements(), 0, [&](Index begin, Index end) {
-      double largest = 0;
-      for (Index i = begin; i < end; ++i) largest = larger(largest, std::abs(static_cast<double>(at[i])));
-      return largest;
-    }, larger);
+    return blockwise(
+        x.elements(), 0,
+        [&](Index begin, Index end) {
+          double largest = 0;
+          for (Index i = begin; i < end; ++i) largest = larger(largest, std::abs(static_cast<double>(at[i])));
+          return largest;
+        },
+        larger);
   });
 }
 
@@ -151,14 +169,17 @@ double scaled_square_sum(const Tensor& x, double factor) {
   return visit_float(x.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const T* at = x.data<T>().data();
-    return blockwise(x.elements(), 0, [&](Index begin, Index end) {
-      double sum = 0;
-      for (Index i = begin; i < end; ++i) {
-        const double scaled = static_cast<double>(at[i]) * factor;
-        sum += scaled * scaled;
-      }
-      return sum;
-    }, plus);
+    return blockwise(
+        x.elements(), 0,
+        [&](Index begin, Index end) {
+          double sum = 0;
+          for (Index i = begin; i < end; ++i) {
+            const double scaled = static_cast<double>(at[i]) * factor;
+            sum += scaled * scaled;
+          }
+          return sum;
+        },
+        plus);
   });
 }
 
@@ -172,7 +193,8 @@ double detail::clip(const std::vector<Tensor*>& gradients, double max_norm) {
     dense.push_back(x->dense());
     largest = larger(largest, largest_magnitude(dense.back()));
   }
-  if (!std::isfinite(largest)) fail("clip_gradient_norm: gradients must be finite; got {}; nothing was changed", largest);
+  if (!std::isfinite(largest))
+    fail("clip_gradient_norm: gradients must be finite; got {}; nothing was changed", largest);
   if (largest == 0) return 0;
   // Scaled by a power of two near the largest magnitude: the squares neither overflow nor vanish, and scaling is exact.
   const int exponent = std::ilogb(largest);

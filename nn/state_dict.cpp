@@ -27,7 +27,8 @@ const Tensor* StateCheck::match(const std::string& name, const Tensor& present, 
   }
   const Tensor& given = found->second;
   if (given.shape() == present.shape() && given.dtype() == present.dtype()) return &given;
-  misfits_.push_back(fmt::format("{} ({} {} for {} {})", name, given.dtype(), given.shape(), present.dtype(), present.shape()));
+  misfits_.push_back(
+      fmt::format("{} ({} {} for {} {})", name, given.dtype(), given.shape(), present.dtype(), present.shape()));
   return nullptr;
 }
 

@@ -28,10 +28,13 @@ std::string folded(const std::string& name) {
 
 /// 1234567 → "1 234 567".
 std::string grouped(Index count) {
-  std::string digits = fmt::format("{}", count);
-  for (std::ptrdiff_t at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > 0; at -= 3)
-    digits.insert(static_cast<std::size_t>(at), " ");
-  return digits;
+  const std::string digits = fmt::format("{}", count);
+  std::string out;
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) out += ' ';
+    out += digits[i];
+  }
+  return out;
 }
 
 struct Line {
@@ -62,11 +65,12 @@ std::string summary_table(const std::vector<SummaryRow>& rows) {
   for (const Line& line : lines) {
     const Index elements = line.times * line.shape.elements();
     (line.trained ? trained : fixed) += elements;
-    out += fmt::format("{:<{}}  {:<16} {:>5} {:>14}{}\n", line.name, width, to_string(line.shape), line.times, grouped(elements),
-                       line.trained ? "" : "  not trained");
+    out += fmt::format("{:<{}}  {:<16} {:>5} {:>14}{}\n", line.name, width, to_string(line.shape), line.times,
+                       grouped(elements), line.trained ? "" : "  not trained");
   }
   out += fmt::format("{:<{}}  {:<16} {:>5} {:>14}\n", "total trained", width, "", "", grouped(trained));
-  if (fixed > 0) out += fmt::format("{:<{}}  {:<16} {:>5} {:>14}\n", "total not trained", width, "", "", grouped(fixed));
+  if (fixed > 0)
+    out += fmt::format("{:<{}}  {:<16} {:>5} {:>14}\n", "total not trained", width, "", "", grouped(fixed));
   return out;
 }
 

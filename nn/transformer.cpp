@@ -32,8 +32,8 @@ constexpr double initial_deviation = 0.02;
 
 const Gpt::Config& checked(const Gpt::Config& config) {
   if (config.vocab <= 0 || config.context <= 0 || config.width <= 0 || config.blocks < 0)
-    fail("Gpt: vocab, context and width must be positive and blocks not negative; got {}, {}, {} and {}", config.vocab, config.context,
-         config.width, config.blocks);
+    fail("Gpt: vocab, context and width must be positive and blocks not negative; got {}, {}, {} and {}", config.vocab,
+         config.context, config.width, config.blocks);
   return config;
 }
 }  // namespace
@@ -58,13 +58,17 @@ Tensor Gpt::hidden(const Tensor& ids, const Mask& mask) const {
   if (ids.rank() != 2) fail("Gpt: ids must be [B, T]; got {}", ids.shape());
   const Index length = ids.shape()[1];
   if (length > config.context)
-    fail("Gpt: a sequence must have at most {} tokens, the context; got {}; pass its last tokens or raise Config::context", config.context,
-         length);
+    fail(
+        "Gpt: a sequence must have at most {} tokens, the context; got {}; pass its last tokens or raise "
+        "Config::context",
+        config.context, length);
   Tensor x = tokens(ids) + positions(arange(length));
   for (const Block& block : blocks) x = block(x, mask);
   return norm(x);
 }
 
-Tensor Gpt::operator()(const Tensor& ids, const Mask& mask) const { return linear(hidden(ids, mask), tokens.table, Tensor()); }
+Tensor Gpt::operator()(const Tensor& ids, const Mask& mask) const {
+  return linear(hidden(ids, mask), tokens.table, Tensor());
+}
 
 }  // namespace capstan::nn

@@ -7,7 +7,7 @@
 #include <chrono>
 #include <span>
 
-#include "support/check_sample.h"
+#include "ops/samples/check_sample.h"
 
 namespace {
 

@@ -14,7 +14,7 @@ namespace capstan::train_gpt {
 
 /// What one step measured.
 struct StepResult {
-  double loss = 0;           // nats per byte, before the update
+  double loss = 0;  // nats per byte, before the update
   double learning_rate = 0;
   double gradient_norm = 0;  // before clipping
 };

@@ -4,8 +4,10 @@
 #include <capstan/autograd/format.h>
 #include <capstan/ops/kernels/elementwise.h>
 #include <capstan/ops/kernels/simd.h>
+
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
+
 #include <capstan/ops/kernels/map-inl.h>
 
 #include <algorithm>
@@ -15,12 +17,12 @@ HWY_BEFORE_NAMESPACE();
 namespace capstan::kernels::HWY_NAMESPACE {
 
 // One functor each: f(d, a, b).
-#define CAPSTAN_BINARY(name, formula)                                         \
-  struct name {                                                               \
-    template <class D>                                                        \
-    HWY_INLINE hn::Vec<D> operator()(D, hn::Vec<D> a, hn::Vec<D> b) const {   \
-      return formula;                                                         \
-    }                                                                         \
+#define CAPSTAN_BINARY(name, formula)                                       \
+  struct name {                                                             \
+    template <class D>                                                      \
+    HWY_INLINE hn::Vec<D> operator()(D, hn::Vec<D> a, hn::Vec<D> b) const { \
+      return formula;                                                       \
+    }                                                                       \
   };
 CAPSTAN_BINARY(AddOf, hn::Add(a, b))
 CAPSTAN_BINARY(SubOf, hn::Sub(a, b))
@@ -102,8 +104,7 @@ void binary(Binary op, ConstView a, ConstView b, View y) {
   if (!is_float(y.dtype)) return integers(op, a, b, y);
   if (op == Binary::pow) return powers(a, b, y);
   const auto kernel = HWY_DYNAMIC_DISPATCH(Floats);
-  for_pieces(Region::elementwise, y, {a, b}, cheap_grain,
-             [&](const Piece& piece) { kernel(op, y.dtype, piece); });
+  for_pieces(Region::elementwise, y, {a, b}, cheap_grain, [&](const Piece& piece) { kernel(op, y.dtype, piece); });
 }
 
 }  // namespace capstan::kernels

@@ -1,3 +1,4 @@
+// Copies and fills: transposes by tiles, everything else by dense pieces.
 #include <capstan/ops/kernels/copy.h>
 #include <capstan/ops/kernels/element_loop.h>
 

@@ -1,3 +1,4 @@
+// Losses and gradients row by row; the loops within a row are cross_entropy_rows.cpp.
 #include <capstan/ops/kernels/cross_entropy.h>
 #include <capstan/ops/kernels/cross_entropy_rows.h>
 #include <capstan/ops/kernels/rows.h>
@@ -66,8 +67,8 @@ void cross_entropy(ConstView logits, ConstView targets, std::int64_t ignore, dou
   });
 }
 
-void cross_entropy_backward(ConstView logits, ConstView targets, std::int64_t ignore, double smoothing,
-                            ConstView dloss, View dlogits) {
+void cross_entropy_backward(ConstView logits, ConstView targets, std::int64_t ignore, double smoothing, ConstView dloss,
+                            View dlogits) {
   const Index classes = logits.shape().back();
   visit_float(logits.dtype, [&](auto zero) {
     using T = decltype(zero);

@@ -19,7 +19,7 @@ void cross_entropy(ConstView logits, ConstView targets, std::int64_t ignore, dou
 /// dlogits [..., V] = dloss · (softmax(logits) − q); exactly 0 in ignored rows. dloss [...] may have any strides.
 /// Computes the softmax anew instead of reading logsumexp: as exp(logits − logsumexp) it would lose as many digits as
 /// the logits are large.
-void cross_entropy_backward(ConstView logits, ConstView targets, std::int64_t ignore, double smoothing,
-                            ConstView dloss, View dlogits);
+void cross_entropy_backward(ConstView logits, ConstView targets, std::int64_t ignore, double smoothing, ConstView dloss,
+                            View dlogits);
 
 }  // namespace capstan::kernels

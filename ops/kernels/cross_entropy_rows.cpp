@@ -1,9 +1,12 @@
+// Sums and gradients of one row of logits, on SIMD.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE <capstan/ops/kernels/cross_entropy_rows.cpp>
 #include <capstan/ops/kernels/cross_entropy_rows.h>
 #include <capstan/ops/kernels/simd.h>
+
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
+
 #include <capstan/ops/kernels/math-inl.h>
 #include <capstan/ops/kernels/row_loops-inl.h>
 

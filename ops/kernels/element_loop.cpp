@@ -1,3 +1,4 @@
+// Plans of collapsed axes, and the walks over them.
 #include <capstan/ops/kernels/element_loop.h>
 
 #include <algorithm>

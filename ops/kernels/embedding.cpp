@@ -1,3 +1,4 @@
+// Gathering rows, and adding them back: positions are first grouped by id, so that each row of the table has one owner.
 #include <capstan/ops/kernels/embedding.h>
 #include <capstan/ops/kernels/parallel.h>
 #include <capstan/ops/kernels/rows.h>

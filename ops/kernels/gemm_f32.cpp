@@ -79,7 +79,8 @@ void gemm_large(const Product<float>& p) {
   const float beta = p.accumulate ? 1.0f : 0.0f;
   const dnnl_status_t status = dnnl_sgemm(a->transposed, b->transposed, p.m, p.n, p.k, 1.0f, a->data, a->leading,
                                           b->data, b->leading, beta, p.c, std::max(p.c_row, p.n));
-  if (status != dnnl_success) throw Error("gemm: oneDNN must accept the product; it returned an error; free some memory");
+  if (status != dnnl_success)
+    throw Error("gemm: oneDNN must accept the product; it returned an error; free some memory");
 }
 
 }  // namespace capstan::kernels

@@ -7,6 +7,7 @@
 #include <capstan/ops/kernels/gemm_parts.h>
 #include <capstan/ops/kernels/scratch.h>
 #include <capstan/ops/kernels/simd.h>
+
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
@@ -23,8 +24,8 @@ inline constexpr Index tile_rows = lanes >= 8 ? 8 : 4;
 inline constexpr Index tile_vectors = lanes >= 4 ? 3 : 2;
 inline constexpr Index tile_columns = tile_vectors * lanes;
 inline constexpr Index depth = 256;
-inline constexpr Index block_rows = 96;     // rows of A packed at a time: 192 KiB
-inline constexpr Index block_columns = 960; // columns of B packed at a time: 2 MiB
+inline constexpr Index block_rows = 96;      // rows of A packed at a time: 192 KiB
+inline constexpr Index block_columns = 960;  // columns of B packed at a time: 2 MiB
 static_assert(block_rows % tile_rows == 0 && block_columns % tile_columns == 0);
 
 /// c [tile_rows, tile_columns] (+)= Σ_k a[k][i] b[k][j].

@@ -4,6 +4,7 @@
 #define HWY_TARGET_INCLUDE <capstan/ops/kernels/gemm_small.cpp>
 #include <capstan/ops/kernels/gemm_parts.h>
 #include <capstan/ops/kernels/simd.h>
+
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 

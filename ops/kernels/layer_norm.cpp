@@ -1,3 +1,4 @@
+// Rows, partial sums of dweight and dbias in fixed blocks; the loops within a row are layer_norm_rows.cpp.
 #include <capstan/ops/kernels/layer_norm.h>
 #include <capstan/ops/kernels/layer_norm_rows.h>
 #include <capstan/ops/kernels/rows.h>
@@ -113,8 +114,7 @@ void layer_norm(ConstView x, ConstView weight, ConstView bias, double eps, View 
 
 void layer_norm_backward(ConstView x, ConstView weight, ConstView mean, ConstView rstd, ConstView dy, View dx,
                          View dweight, View dbias) {
-  visit_float(x.dtype,
-              [&](auto zero) { backward<decltype(zero)>(x, weight, mean, rstd, dy, dx, dweight, dbias); });
+  visit_float(x.dtype, [&](auto zero) { backward<decltype(zero)>(x, weight, mean, rstd, dy, dx, dweight, dbias); });
 }
 
 }  // namespace capstan::kernels

@@ -1,10 +1,13 @@
-// The mean is held as a rounded value and a remainder, so that rows far from 0 keep their digits in f32 too.
+// Layer norm of one row, forward and backward, on SIMD. The mean is held as a rounded value and a remainder, so that
+// rows far from 0 keep their digits in f32 too.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE <capstan/ops/kernels/layer_norm_rows.cpp>
 #include <capstan/ops/kernels/layer_norm_rows.h>
 #include <capstan/ops/kernels/simd.h>
+
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
+
 #include <capstan/ops/kernels/row_loops-inl.h>
 
 #include <cmath>

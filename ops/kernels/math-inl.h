@@ -1,9 +1,10 @@
 // Vector forms of exp, log, tanh, sin, cos for f32 and f64 (sin and cos: f64), for inclusion by SIMD .cpp files.
 // Not for: erf, erfc, pow (libm serves them).
 //
-// Why not Highway's contrib/math: its Exp costs twice as much, Sin and Cos are only good for |x| < 39000, and Tanh loses
-// digits near 0. Polynomials are Taylor series cut below half an ulp, ranges reduced in the manner of Cody and Waite
-// (1980), log as in W. Kahan's and K. C. Ng's form. Errors, measured against long double over all binades: below 2.5 ulp (exp and log below 1.1).
+// Why not Highway's contrib/math: its Exp costs twice as much, and its Sin and Cos are only good for |x| < 39000.
+// Polynomials are Taylor series cut below half an ulp, ranges reduced in the manner of Cody and Waite (1980), log in the
+// form of W. Kahan and K. C. Ng. Errors, measured against long double over all binades: below 2.5 ulp (exp and log below
+// 1.1).
 //
 // NaN stays NaN: x86's Max and Min return their second operand if one is NaN, other processors differ, so NaN lanes are
 // put back explicitly.
@@ -80,8 +81,9 @@ HWY_INLINE hn::Vec<D> ExpMinusOneReduced(D d, hn::Vec<D> r) {
     constexpr float c[] = {1 / 2.0f, 1 / 6.0f, 1 / 24.0f, 1 / 120.0f, 1 / 720.0f, 1 / 5040.0f};
     return hn::MulAdd(hn::Mul(r, r), Polynomial(d, r, c), r);
   } else {
-    constexpr double c[] = {1 / 2.0,      1 / 6.0,       1 / 24.0,       1 / 120.0,       1 / 720.0,        1 / 5040.0,
-                            1 / 40320.0, 1 / 362880.0, 1 / 3628800.0, 1 / 39916800.0, 1 / 479001600.0, 1 / 6227020800.0};
+    constexpr double c[] = {1 / 2.0,       1 / 6.0,        1 / 24.0,        1 / 120.0,
+                            1 / 720.0,     1 / 5040.0,     1 / 40320.0,     1 / 362880.0,
+                            1 / 3628800.0, 1 / 39916800.0, 1 / 479001600.0, 1 / 6227020800.0};
     return hn::MulAdd(hn::Mul(r, r), Polynomial(d, r, c), r);
   }
 }
@@ -217,7 +219,7 @@ HWY_INLINE hn::Vec<D> SinQuadrant(D d, hn::Vec<D> x, std::int64_t quadrants) {
   const auto quadrant = hn::Add(hn::Sub(hn::BitCast(di, n_plus_magic), hn::BitCast(di, magic)), hn::Set(di, quadrants));
 
   const auto z = hn::Mul(r, r);
-  constexpr double sine[] = {-1 / 6.0,        1 / 120.0,        -1 / 5040.0,           1 / 362880.0,
+  constexpr double sine[] = {-1 / 6.0,        1 / 120.0,        -1 / 5040.0,          1 / 362880.0,
                              -1 / 39916800.0, 1 / 6227020800.0, -1 / 1307674368000.0, 1 / 355687428096000.0};
   constexpr double cosine[] = {1 / 24.0,        -1 / 720.0,         1 / 40320.0,         -1 / 3628800.0,
                                1 / 479001600.0, -1 / 87178291200.0, 1 / 20922789888000.0};

@@ -4,8 +4,10 @@
 #include <capstan/ops/kernels/optimizer.h>
 #include <capstan/ops/kernels/parallel.h>
 #include <capstan/ops/kernels/simd.h>
+
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
+
 #include <capstan/ops/kernels/row_loops-inl.h>
 
 #include <cmath>

@@ -67,9 +67,9 @@ std::array<std::atomic<std::uint64_t>, region_kinds> regions_run{};
 }  // namespace
 
 const char* name_of(Region region) {
-  constexpr std::array<const char*, region_kinds> names = {"gemm",    "elementwise", "copy",          "reduce",
-                                                           "softmax", "layer_norm",  "cross_entropy", "embedding",
-                                                           "optimizer", "random",    "attention",     "other"};
+  constexpr std::array<const char*, region_kinds> names = {"gemm",      "elementwise", "copy",          "reduce",
+                                                           "softmax",   "layer_norm",  "cross_entropy", "embedding",
+                                                           "optimizer", "random",      "attention",     "other"};
   return names[static_cast<std::size_t>(region)];
 }
 
@@ -92,9 +92,7 @@ void parallel_for(Region region, Index blocks, FunctionRef<void(Index)> body) {
     const Inside inside;
     try {
       body(block);
-    } catch (...) {
-      error.record(block, std::current_exception());
-    }
+    } catch (...) { error.record(block, std::current_exception()); }
   };
   if (run_on_threads(team, blocks, guarded))
     regions_run[static_cast<std::size_t>(region)].fetch_add(1, std::memory_order_relaxed);

@@ -267,7 +267,8 @@ void reduce(const ConstView& x, AxisMask axes, const Loops<T>& loops, Store stor
     return;
   }
   const Axis kept = problem.kept.last(), reduced = problem.reduced.last();
-  const bool rows = kept.size >= 8 && reduced.stride != 1 && std::abs(kept.stride) < std::max(Index{2}, std::abs(reduced.stride));
+  const bool rows =
+      kept.size >= 8 && reduced.stride != 1 && std::abs(kept.stride) < std::max(Index{2}, std::abs(reduced.stride));
   rows ? by_rows(problem, x.data<T>(), loops, store) : by_runs(problem, x.data<T>(), loops, store);
 }
 

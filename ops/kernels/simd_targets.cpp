@@ -1,3 +1,4 @@
+// Lists and chooses among the instruction sets that Highway compiled.
 #include <capstan/ops/kernels/simd.h>
 #include <capstan/ops/kernels/simd_targets.h>
 

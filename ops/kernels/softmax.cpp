@@ -1,11 +1,13 @@
-// Row loops on SIMD. Sums are held in vectors over 1024 elements, then added up in f64.
+// Softmax and log-softmax, forward and backward: row loops on SIMD.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE <capstan/ops/kernels/softmax.cpp>
 #include <capstan/ops/kernels/rows.h>
 #include <capstan/ops/kernels/simd.h>
 #include <capstan/ops/kernels/softmax.h>
+
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
+
 #include <capstan/ops/kernels/math-inl.h>
 #include <capstan/ops/kernels/row_loops-inl.h>
 
@@ -33,27 +35,23 @@ HWY_INLINE void LogSoftmaxRowOf(const T* x, T* y, Index count) {
   const double sum =
       RowSum<T>(count, [&](const auto& at) HWY_ATTR { return ExpNonPositive(d, hn::Sub(at.Load(x), largest)); });
   const auto log_sum = hn::Set(d, static_cast<T>(std::log(sum)));
-  RowEach<T>(count,
-             [&](const auto& at) HWY_ATTR { at.Store(hn::Sub(hn::Sub(at.Load(x), largest), log_sum), y); });
+  RowEach<T>(count, [&](const auto& at) HWY_ATTR { at.Store(hn::Sub(hn::Sub(at.Load(x), largest), log_sum), y); });
 }
 
 template <class T>
 HWY_INLINE void SoftmaxBackwardRowOf(const T* y, const T* dy, T* dx, Index count) {
   const hn::ScalableTag<T> d;
-  const auto dot = hn::Set(d, static_cast<T>(RowSum<T>(
-                                  count, [&](const auto& at) HWY_ATTR { return hn::Mul(at.Load(dy), at.Load(y)); })));
-  RowEach<T>(count,
-             [&](const auto& at) HWY_ATTR { at.Store(hn::Mul(at.Load(y), hn::Sub(at.Load(dy), dot)), dx); });
+  const auto dot = hn::Set(
+      d, static_cast<T>(RowSum<T>(count, [&](const auto& at) HWY_ATTR { return hn::Mul(at.Load(dy), at.Load(y)); })));
+  RowEach<T>(count, [&](const auto& at) HWY_ATTR { at.Store(hn::Mul(at.Load(y), hn::Sub(at.Load(dy), dot)), dx); });
 }
 
 template <class T>
 HWY_INLINE void LogSoftmaxBackwardRowOf(const T* y, const T* dy, T* dx, Index count) {
   const hn::ScalableTag<T> d;
-  const auto sum =
-      hn::Set(d, static_cast<T>(RowSum<T>(count, [&](const auto& at) HWY_ATTR { return at.Load(dy); })));
-  RowEach<T>(count, [&](const auto& at) HWY_ATTR {
-    at.Store(hn::NegMulAdd(ExpNonPositive(d, at.Load(y)), sum, at.Load(dy)), dx);
-  });
+  const auto sum = hn::Set(d, static_cast<T>(RowSum<T>(count, [&](const auto& at) HWY_ATTR { return at.Load(dy); })));
+  RowEach<T>(count, [&](const auto& at)
+                        HWY_ATTR { at.Store(hn::NegMulAdd(ExpNonPositive(d, at.Load(y)), sum, at.Load(dy)), dx); });
 }
 
 HWY_ATTR void SoftmaxF32(const float* x, float* y, Index n) { SoftmaxRowOf(x, y, n); }
@@ -92,8 +90,7 @@ HWY_EXPORT(LogSoftmaxBackwardF64);
 template <class T>
 void forward(void (*kernel)(const T*, T*, Index), ConstView x, int axis, View y) {
   const Index length = y.layout->size(axis);
-  for_rows<T, 1>(Region::softmax, {x}, y, axis, 1,
-                 [&](Index, const auto& in, T* out) { kernel(in[0], out, length); });
+  for_rows<T, 1>(Region::softmax, {x}, y, axis, 1, [&](Index, const auto& in, T* out) { kernel(in[0], out, length); });
 }
 
 template <class T>

@@ -3,6 +3,7 @@
 #define HWY_TARGET_INCLUDE <capstan/ops/kernels/tanh.cpp>
 #include <capstan/ops/kernels/simd.h>
 #include <capstan/ops/kernels/tanh.h>
+
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 

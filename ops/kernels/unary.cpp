@@ -50,17 +50,15 @@ std::int32_t wrapped(std::uint32_t bits) { return static_cast<std::int32_t>(bits
 
 void unary_i32(Unary op, ConstView x, View y) {
   switch (op) {
-    case Unary::neg:
-      return integers(x, y, [](std::int32_t a) { return wrapped(0U - static_cast<std::uint32_t>(a)); });
+    case Unary::neg: return integers(x, y, [](std::int32_t a) { return wrapped(0U - static_cast<std::uint32_t>(a)); });
     case Unary::abs:
       return integers(x, y, [](std::int32_t a) {
         return wrapped(a < 0 ? 0U - static_cast<std::uint32_t>(a) : static_cast<std::uint32_t>(a));
       });
     case Unary::sign: return integers(x, y, [](std::int32_t a) { return (a > 0) - (a < 0); });
     case Unary::square:
-      return integers(x, y, [](std::int32_t a) {
-        return wrapped(static_cast<std::uint32_t>(a) * static_cast<std::uint32_t>(a));
-      });
+      return integers(
+          x, y, [](std::int32_t a) { return wrapped(static_cast<std::uint32_t>(a) * static_cast<std::uint32_t>(a)); });
     case Unary::relu: return integers(x, y, [](std::int32_t a) { return a > 0 ? a : 0; });
     default: break;
   }
@@ -72,8 +70,7 @@ void unary_i32(Unary op, ConstView x, View y) {
 void unary(Unary op, ConstView x, View y) {
   if (!is_float(x.dtype)) return unary_i32(op, x, y);
   const Family family = family_of(op);
-  for_pieces(Region::elementwise, y, {x}, family.grain,
-             [&](const Piece& piece) { family.kernel(op, x.dtype, piece); });
+  for_pieces(Region::elementwise, y, {x}, family.grain, [&](const Piece& piece) { family.kernel(op, x.dtype, piece); });
 }
 
 }  // namespace capstan::kernels

@@ -3,8 +3,10 @@
 #define HWY_TARGET_INCLUDE <capstan/ops/kernels/unary_exp.cpp>
 #include <capstan/ops/kernels/simd.h>
 #include <capstan/ops/kernels/unary_families.h>
+
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
+
 #include <capstan/ops/kernels/map-inl.h>
 #include <capstan/ops/kernels/math-inl.h>
 

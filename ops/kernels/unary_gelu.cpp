@@ -4,8 +4,10 @@
 #define HWY_TARGET_INCLUDE <capstan/ops/kernels/unary_gelu.cpp>
 #include <capstan/ops/kernels/simd.h>
 #include <capstan/ops/kernels/unary_families.h>
+
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
+
 #include <capstan/ops/kernels/map-inl.h>
 #include <capstan/ops/kernels/math-inl.h>
 
@@ -23,8 +25,8 @@ struct GeluTanhOf {
     const auto square = hn::Mul(x, x);
     const auto factor = hn::MulAdd(square, hn::Set(d, static_cast<T>(two_root_two_over_pi * cubic)),
                                    hn::Set(d, static_cast<T>(two_root_two_over_pi)));
-    const auto raised = hn::IfThenElse(hn::Lt(x, hn::Set(d, static_cast<T>(-saturated))),
-                                       hn::Set(d, static_cast<T>(-saturated)), x);
+    const auto raised =
+        hn::IfThenElse(hn::Lt(x, hn::Set(d, static_cast<T>(-saturated))), hn::Set(d, static_cast<T>(-saturated)), x);
     return hn::Mul(raised, SigmoidOf(d, hn::Mul(x, factor)).value);
   }
 };

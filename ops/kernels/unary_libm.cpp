@@ -7,8 +7,8 @@
 namespace capstan::kernels {
 namespace {
 
-constexpr double root_half = 0.70710678118654752440;           // 1 / √2
-constexpr double density_at_zero = 0.39894228040143267794;     // 1 / √(2π)
+constexpr double root_half = 0.70710678118654752440;        // 1 / √2
+constexpr double density_at_zero = 0.39894228040143267794;  // 1 / √(2π)
 constexpr double saturated = 1e4;  // beyond it the GELU is 0 or x exactly; a finite factor keeps 0 · ∞ away
 
 double normal_distribution(double x) { return 0.5 * std::erfc(-x * root_half); }

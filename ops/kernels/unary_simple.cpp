@@ -3,21 +3,23 @@
 #define HWY_TARGET_INCLUDE <capstan/ops/kernels/unary_simple.cpp>
 #include <capstan/ops/kernels/simd.h>
 #include <capstan/ops/kernels/unary_families.h>
+
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
+
 #include <capstan/ops/kernels/map-inl.h>
 
 HWY_BEFORE_NAMESPACE();
 namespace capstan::kernels::HWY_NAMESPACE {
 
 // One functor each: f(d, x).
-#define CAPSTAN_UNARY(name, formula)                           \
-  struct name {                                                \
-    template <class D, class T = hn::TFromD<D>>                \
+#define CAPSTAN_UNARY(name, formula)                            \
+  struct name {                                                 \
+    template <class D, class T = hn::TFromD<D>>                 \
     HWY_INLINE hn::Vec<D> operator()(D d, hn::Vec<D> x) const { \
-      (void)d;                                                 \
-      return formula;                                          \
-    }                                                          \
+      (void)d;                                                  \
+      return formula;                                           \
+    }                                                           \
   };
 CAPSTAN_UNARY(NegOf, hn::Neg(x))
 CAPSTAN_UNARY(AbsOf, hn::Abs(x))
@@ -88,7 +90,8 @@ HWY_ATTR void Affine(double scale, double shift, DType dtype, const Piece& piece
 }
 
 HWY_ATTR void Clamp(double low, double high, DType dtype, const Piece& piece) {
-  if (dtype == DType::f32) return MapOne<float>(piece, ClampOf<float>{static_cast<float>(low), static_cast<float>(high)});
+  if (dtype == DType::f32)
+    return MapOne<float>(piece, ClampOf<float>{static_cast<float>(low), static_cast<float>(high)});
   MapOne<double>(piece, ClampOf<double>{low, high});
 }
 

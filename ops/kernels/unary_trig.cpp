@@ -3,8 +3,10 @@
 #define HWY_TARGET_INCLUDE <capstan/ops/kernels/unary_trig.cpp>
 #include <capstan/ops/kernels/simd.h>
 #include <capstan/ops/kernels/unary_families.h>
+
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
+
 #include <capstan/ops/kernels/map-inl.h>
 #include <capstan/ops/kernels/math-inl.h>
 
@@ -26,7 +28,8 @@ struct TrigOf {
     hn::Store(x, d, lanes);
     hn::Store(y, d, values);
     for (std::size_t i = 0; i < hn::Lanes(d); ++i)
-      if (!(std::abs(lanes[i]) <= trigonometric_limit)) values[i] = quadrants == 0 ? std::sin(lanes[i]) : std::cos(lanes[i]);
+      if (!(std::abs(lanes[i]) <= trigonometric_limit))
+        values[i] = quadrants == 0 ? std::sin(lanes[i]) : std::cos(lanes[i]);
     return hn::Load(d, values);
   }
 

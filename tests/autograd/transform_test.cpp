@@ -48,15 +48,17 @@ TEST(Transform, AnUnusedInputHasGradientZero) {
 
 TEST(Transform, ErrorsToTheLetter) {
   const Tensor x = ones({2, 8});
-  EXPECT_EQ(
-      error_of([&] { grad(x, square); }),
-      "value_and_grad: f must return a scalar, or come with a cotangent; got [2, 8]; reduce it with sum() or mean()");
+  const std::string not_a_scalar =
+      ": f must return a scalar; got [2, 8]; reduce it with sum() or mean(), or give a cotangent to vjp()";
+  EXPECT_EQ(error_of([&] { grad(x, square); }), "grad" + not_a_scalar);
+  EXPECT_EQ(error_of([&] { value_and_grad(x, square); }), "value_and_grad" + not_a_scalar);
+  EXPECT_EQ(error_of([&] { vjp(x, square, Tensor()); }), "vjp" + not_a_scalar);
   EXPECT_EQ(error_of([&] { vjp(x, square, ones({8})); }),
             "vjp: the cotangent must have y's shape and dtype; got f32 [8] for y f32 [2, 8]");
   EXPECT_EQ(error_of([&] { grad(Tensor(), square); }),
-            "value_and_grad: inputs must hold values; got an empty handle; assign a tensor to it first");
+            "grad: inputs must hold values; got an empty handle; assign a tensor to it first");
   EXPECT_EQ(error_of([&] { grad(x, [](const Tensor&) { return Tensor(); }); }),
-            "value_and_grad: f must return a value; got an empty handle");
+            "grad: f must return a value; got an empty handle");
 }
 
 TEST(Transform, AThrowingFunctionLeavesNothingBehind) {
@@ -221,7 +223,7 @@ TEST(Transform, InputsOfTwoUnrelatedTapes) {
   Tape first, second;
   const std::vector<Tensor> x = {first.watch(number(1)), second.watch(number(2))};
   EXPECT_EQ(error_of([&] { grad(x, [](const auto& v) { return mul(v[0], v[1]); }); }),
-            "value_and_grad: inputs must be recorded on one tape; got two unrelated tapes; detach() one input, or use "
+            "grad: inputs must be recorded on one tape; got two unrelated tapes; detach() one input, or use "
             "grad() or "
             "vjp() inside");
 }

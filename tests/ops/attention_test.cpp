@@ -10,9 +10,12 @@
 #include <capstan/ops/reduce.h>
 #include <capstan/ops/select.h>
 
-#include <rapidcheck/gtest.h>
 #include <cmath>
 #include <limits>
+
+#include <gtest/gtest.h>
+// After gtest, which it needs.
+#include <rapidcheck/gtest.h>
 
 #include "support/expect.h"
 
@@ -116,7 +119,7 @@ TEST(Attention, HeadsShareKeyHeadsInGroups) {
   };
   const Tensor two = attention_reference(draw(1, {1, 4, 3, 2}), draw(2, {1, 2, 3, 2}), per_head({1, 2, 3, 1})).output;
   expect_near(mean(two, {0, 2, 3}), {4}, {0, 0, 1, 1}, 1e-15);
-  for (const auto [heads, key_heads] : {std::pair<Index, Index>{12, 12}, {32, 8}, {28, 4}, {4, 1}}) {
+  for (const auto& [heads, key_heads] : {std::pair<Index, Index>{12, 12}, {32, 8}, {28, 4}, {4, 1}}) {
     const Tensor q = draw(1, {2, heads, 3, 2}), k = draw(2, {2, key_heads, 4, 2}), v = draw(3, {2, key_heads, 4, 3});
     expect_near(attention_reference(q, k, v).output, {2, heads, 3, 3}, naive(q, k, v, Tensor(), Tensor()), 1e-13);
   }

@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "support/check_sample.h"
+#include "ops/samples/check_sample.h"
 
 namespace capstan::test {
 namespace {

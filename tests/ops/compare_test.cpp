@@ -83,14 +83,14 @@ TEST(Compare, ErrorsNameWhatMustHold) {
   EXPECT_EQ(error_of([&] { less(f, i); }), "less: a and b must have one dtype; got f32 and i32; cast one of them");
   EXPECT_EQ(error_of([&] { equal(f, ones({3})); }),
             "equal: shapes must broadcast (equal sizes, or 1, aligned at the last axis); got [2] and [3]");
-  EXPECT_EQ(error_of([&] { i < 0.5; }), "less: b must be a value of a's dtype; got 0.5 for i32; cast a first");
+  EXPECT_EQ(error_of([&] { less(i, 0.5); }), "less: b must be a value of a's dtype; got 0.5 for i32; cast a first");
   EXPECT_EQ(error_of([&] { greater(i, 3e9); }),
             "greater: b must be a value of a's dtype; got 3000000000 for i32; cast a first");
   EXPECT_EQ(error_of([&] { equal(t, 2); }), "equal: b must be a value of a's dtype; got 2 for bool; cast a first");
   EXPECT_EQ(error_of([&] { equal(i, nan); }), "equal: b must be a value of a's dtype; got nan for i32; cast a first");
   EXPECT_EQ(error_of([&] { logical_and(t, f); }), "logical_and: b must be bool; got f32; cast or compare it first");
   EXPECT_EQ(error_of([&] { logical_not(i); }), "logical_not: x must be bool; got i32; cast or compare it first");
-  EXPECT_EQ(error_of([&] { Tensor() < 1.0; }),
+  EXPECT_EQ(error_of([&] { less(Tensor(), 1.0); }),
             "less: a must hold a value; got an empty handle; assign a tensor to it first");
 }
 

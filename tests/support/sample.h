@@ -11,14 +11,16 @@
 namespace capstan::test {
 
 struct Sample {
-  std::string op;     // the catalogue's name; the call must record (or run) an op of this name
-  std::string label;  // what is special about it: "broadcast [2,1]·[3]", "K = 0"
+  std::string op;              // the catalogue's name; the call must record (or run) an op of this name
+  std::string label;           // what is special about it: "broadcast [2,1]·[3]", "K = 0"
   std::vector<Tensor> inputs;  // f64; ids and masks are constants
-  /// Returns every output, hidden statistics included.
+  /// Returns every output, hidden statistics included. Runs in f32 too: captured constants are cast to the inputs' dtype.
   std::function<std::vector<Tensor>(const std::vector<Tensor>&)> f;
   /// For each input: empty, or a boolean tensor of its shape; where true the gradient must be exactly 0, and differences
   /// are not taken (ids, masked positions, padding rows).
   std::vector<Tensor> exactly_zero = {};
+  /// Step of the differences relative to max(1, |x|); smaller where inputs are large but what they do has the scale of 1.
+  double step = 1e-3;
 };
 
 using Samples = std::vector<Sample>;

@@ -31,7 +31,8 @@ class Array {
  public:
   explicit Array(const Shape& shape) : Array(Layout(shape), shape.elements()) {}
   Array(const Layout& layout, Index capacity)
-      : layout_(std::make_unique<Layout>(layout)), capacity_(capacity),
+      : layout_(std::make_unique<Layout>(layout)),
+        capacity_(capacity),
         data_(std::make_unique<T[]>(static_cast<std::size_t>(capacity))) {}
   Array(const Shape& shape, const std::vector<double>& values) : Array(shape) {
     for (Index i = 0; i < shape.elements(); ++i) (*this)[i] = static_cast<T>(values[static_cast<std::size_t>(i)]);
@@ -158,7 +159,8 @@ inline void expect_near(double got, double want, double relative, double absolut
   } else if (std::isinf(want)) {
     EXPECT_EQ(got, want) << where;
   } else {
-    EXPECT_LE(std::abs(got - want), relative * std::abs(want) + absolute) << where << " got " << got << " want " << want;
+    EXPECT_LE(std::abs(got - want), relative * std::abs(want) + absolute)
+        << where << " got " << got << " want " << want;
   }
 }
 

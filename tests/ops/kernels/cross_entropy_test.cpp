@@ -37,7 +37,8 @@ TYPED_TEST(CrossEntropyKernels, EqualTheNaiveFormForAnyStrides) {
       Array<T> logits = strided<T>(shape, random), dloss = strided<T>(rows, random);
       Array<std::int32_t> targets = strided<std::int32_t>(rows, random);
       randomize(logits, random, 4), randomize(dloss, random);
-      for (Index r = 0; r < targets.elements(); ++r) targets[r] = static_cast<std::int32_t>(pick(random, -1, classes - 1));
+      for (Index r = 0; r < targets.elements(); ++r)
+        targets[r] = static_cast<std::int32_t>(pick(random, -1, classes - 1));
       const double smoothing = i % 2 ? 0 : 0.1;
       const Results<T> got = run(logits, targets, -1, smoothing, dloss);
       for (Index r = 0; r < targets.elements(); ++r) {
@@ -54,8 +55,10 @@ TYPED_TEST(CrossEntropyKernels, EqualTheNaiveFormForAnyStrides) {
           expect_near(static_cast<double>(got.dlogits[r * classes + c]), ignored ? 0 : gradient, 50 * epsilon<T>,
                       ignored ? 0 : 20 * epsilon<T>);
         }
-        expect_near(static_cast<double>(got.loss[r]), ignored ? 0 : want, 50 * epsilon<T>, ignored ? 0 : 50 * epsilon<T>);
-        expect_near(static_cast<double>(got.logsumexp[r]), ignored ? 0 : lse, 50 * epsilon<T>, ignored ? 0 : 50 * epsilon<T>);
+        expect_near(static_cast<double>(got.loss[r]), ignored ? 0 : want, 50 * epsilon<T>,
+                    ignored ? 0 : 50 * epsilon<T>);
+        expect_near(static_cast<double>(got.logsumexp[r]), ignored ? 0 : lse, 50 * epsilon<T>,
+                    ignored ? 0 : 50 * epsilon<T>);
       }
       if (testing::Test::HasFailure()) return;
     }

@@ -54,7 +54,8 @@ TEST(BinaryKernels, Powers) {
   const Array<double> a(Shape{6}, {2, 2, 9, 0, -2, -8}), b(Shape{6}, {10, -1, 0.5, 0, 3, 0.3});
   Array<double> y(Shape{6});
   binary(Binary::pow, a.in(), b.in(), y.out());
-  for (Index i = 0; i < 5; ++i) EXPECT_EQ(y[i], (std::vector<double>{1024, 0.5, 3, 1, -8})[static_cast<std::size_t>(i)]);
+  for (Index i = 0; i < 5; ++i)
+    EXPECT_EQ(y[i], (std::vector<double>{1024, 0.5, 3, 1, -8})[static_cast<std::size_t>(i)]);
   EXPECT_TRUE(std::isnan(y[5]));
 }
 
@@ -114,7 +115,8 @@ TEST(CompareKernels, NaNIsUnequalAndNotOrdered) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const Array<double> a(Shape{2}, {nan, 1}), b(Shape{2}, {nan, nan});
   Array<bool> y(Shape{2});
-  for (const Compare op : {Compare::equal, Compare::less, Compare::less_equal, Compare::greater, Compare::greater_equal}) {
+  for (const Compare op :
+       {Compare::equal, Compare::less, Compare::less_equal, Compare::greater, Compare::greater_equal}) {
     compare(op, a.in(), b.in(), y.out());
     EXPECT_FALSE(y[0] || y[1]);
   }
@@ -176,15 +178,16 @@ void expect_cast(std::vector<double> from, std::vector<double> want) {
   Array<To> y(Shape{count});
   cast(x.in(), y.out());
   for (Index i = 0; i < count; ++i)
-    EXPECT_EQ(static_cast<double>(y[i]), want[static_cast<std::size_t>(i)]) << name_of(dtype_of<From>) << " to "
-                                                                              << name_of(dtype_of<To>);
+    EXPECT_EQ(static_cast<double>(y[i]), want[static_cast<std::size_t>(i)])
+        << name_of(dtype_of<From>) << " to " << name_of(dtype_of<To>);
 }
 
 TEST(CastKernel, AllPairsOfDTypes) {
   const double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
   expect_cast<float, double>({1.5, -2, 1e300}, {1.5, -2, inf});
   expect_cast<double, float>({1.5, -2}, {1.5, -2});
-  expect_cast<std::int32_t, double>({1.9, -1.9, 1e20, -1e20, nan, inf}, {1, -1, 2147483647, -2147483648.0, 0, 2147483647});
+  expect_cast<std::int32_t, double>({1.9, -1.9, 1e20, -1e20, nan, inf},
+                                    {1, -1, 2147483647, -2147483648.0, 0, 2147483647});
   expect_cast<std::int32_t, float>({1.9, -1.9, 3e9, -3e9, nan}, {1, -1, 2147483647, -2147483648.0, 0});
   expect_cast<bool, double>({0, -0.0, 0.5, nan}, {0, 0, 1, 1});
   expect_cast<bool, std::int32_t>({0, 7, -1}, {0, 1, 1});

@@ -36,8 +36,8 @@ void expect_adamw_trace() {
         want_p[at] *= 1 - 1e-2 * 0.03;
         want_m[at] = 0.8 * want_m[at] + 0.2 * gradient;
         want_v[at] = 0.95 * want_v[at] + 0.05 * gradient * gradient;
-        want_p[at] -= 1e-2 * want_m[at] / (1 - std::pow(0.8, step)) /
-                      (std::sqrt(want_v[at] / (1 - std::pow(0.95, step))) + 1e-6);
+        want_p[at] -=
+            1e-2 * want_m[at] / (1 - std::pow(0.8, step)) / (std::sqrt(want_v[at] / (1 - std::pow(0.95, step))) + 1e-6);
         expect_near(static_cast<double>(p[i]), want_p[at], 20 * epsilon<T>, 20 * epsilon<T>);
       }
     }
@@ -51,9 +51,10 @@ TEST(AdamWKernel, TraceOfTwelveSteps) {
 
 TEST(SgdKernel, AllItsOptions) {
   for_each_target([] {
-    for (const SgdStep& base : {SgdStep{.lr = 0.1}, SgdStep{.lr = 0.1, .weight_decay = 0.2},
-                                SgdStep{.lr = 0.1, .momentum = 0.9}, SgdStep{.lr = 0.1, .momentum = 0.9, .dampening = 0.3},
-                                SgdStep{.lr = 0.1, .momentum = 0.9, .weight_decay = 0.1, .nesterov = true}}) {
+    for (const SgdStep& base :
+         {SgdStep{.lr = 0.1}, SgdStep{.lr = 0.1, .weight_decay = 0.2}, SgdStep{.lr = 0.1, .momentum = 0.9},
+          SgdStep{.lr = 0.1, .momentum = 0.9, .dampening = 0.3},
+          SgdStep{.lr = 0.1, .momentum = 0.9, .weight_decay = 0.1, .nesterov = true}}) {
       Random random(2);
       const Index n = 21;
       Array<double> p(Shape{n}), g(Shape{n}), buffer(Shape{n});

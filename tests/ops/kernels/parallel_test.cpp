@@ -49,9 +49,7 @@ TEST_P(Parallel, RethrowsAndLeavesTheRegionWhole) {
         --inside;
       });
       FAIL() << "no exception";
-    } catch (const std::runtime_error& error) {
-      EXPECT_STREQ(error.what(), "block 3");
-    }
+    } catch (const std::runtime_error& error) { EXPECT_STREQ(error.what(), "block 3"); }
     EXPECT_EQ(inside.load(), 0);
   }
   std::atomic<int> after = 0;

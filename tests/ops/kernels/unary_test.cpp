@@ -12,7 +12,9 @@ using Function = Long (*)(Long);
 constexpr Long infinity = std::numeric_limits<Long>::infinity();
 
 Long sigmoid(Long x) { return x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x)); }
-Long gelu_argument(Long x) { return 2 * std::sqrt(2 / Long{3.14159265358979323846264338327950288L}) * (x + 0.044715L * x * x * x); }
+Long gelu_argument(Long x) {
+  return 2 * std::sqrt(2 / Long{3.14159265358979323846264338327950288L}) * (x + 0.044715L * x * x * x);
+}
 Long gelu_tanh(Long x) { return x == -infinity ? -0.0L : x * sigmoid(gelu_argument(x)); }
 Long gelu_erf(Long x) { return x == -infinity ? -0.0L : 0.5L * x * std::erfc(-x * std::sqrt(0.5L)); }
 Long gelu_tanh_slope(Long x) {
@@ -23,7 +25,8 @@ Long gelu_tanh_slope(Long x) {
 }
 Long gelu_erf_slope(Long x) {
   if (std::isinf(x)) return x < 0 ? 0 : 1;
-  return 0.5L * std::erfc(-x * std::sqrt(0.5L)) + x * std::exp(-0.5L * x * x) / std::sqrt(2 * 3.14159265358979323846264338327950288L);
+  return 0.5L * std::erfc(-x * std::sqrt(0.5L)) +
+         x * std::exp(-0.5L * x * x) / std::sqrt(2 * 3.14159265358979323846264338327950288L);
 }
 
 struct Case {
@@ -36,7 +39,9 @@ struct Case {
 const Case cases[] = {
     {"neg", Unary::neg, [](Long x) { return -x; }, -5, 5, 0},
     {"abs", Unary::abs, [](Long x) { return std::abs(x); }, -5, 5, 0},
-    {"sign", Unary::sign, [](Long x) { return x > 0 ? 1 : x < 0 ? -1 : x; }, -5, 5, 0},
+    {"sign", Unary::sign, [](Long x) { return x > 0   ? 1
+                                              : x < 0 ? -1
+                                                      : x; }, -5, 5, 0},
     {"square", Unary::square, [](Long x) { return x * x; }, -5, 5, 0.51},
     {"reciprocal", Unary::reciprocal, [](Long x) { return 1 / x; }, -5, 5, 0.51},
     {"sqrt", Unary::sqrt, [](Long x) { return std::sqrt(x); }, 0, 9, 0.51},
@@ -59,8 +64,9 @@ double ulps(T got, Long want) {
   if (std::isnan(want) || std::isnan(got)) return std::isnan(want) == std::isnan(got) ? 0 : infinity;
   if (std::isinf(rounded) || std::isinf(got)) return rounded == got ? 0 : infinity;
   const T size = std::abs(rounded);
-  const T unit = size == std::numeric_limits<T>::max() ? size - std::nextafter(size, T{0})
-                                                       : std::nextafter(size, std::numeric_limits<T>::infinity()) - size;
+  const T unit = size == std::numeric_limits<T>::max()
+                     ? size - std::nextafter(size, T{0})
+                     : std::nextafter(size, std::numeric_limits<T>::infinity()) - size;
   return static_cast<double>(std::abs(static_cast<Long>(got) - want) / static_cast<Long>(unit));
 }
 
@@ -69,9 +75,25 @@ template <class T>
 Array<T> inputs(const Case& c, Random& random) {
   using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
   using Limits = std::numeric_limits<T>;
-  std::vector<T> values = {0,           -T{0},           1,        -1,           Limits::infinity(), -Limits::infinity(),
-                           Limits::min(), -Limits::min(), Limits::max(), Limits::lowest(), Limits::denorm_min(),
-                           Limits::quiet_NaN(), -Limits::denorm_min(), T(1e5), T(-1e5), T(39000.5), T(1e15), T(88.8), T(-103.9)};
+  std::vector<T> values = {0,
+                           -T{0},
+                           1,
+                           -1,
+                           Limits::infinity(),
+                           -Limits::infinity(),
+                           Limits::min(),
+                           -Limits::min(),
+                           Limits::max(),
+                           Limits::lowest(),
+                           Limits::denorm_min(),
+                           Limits::quiet_NaN(),
+                           -Limits::denorm_min(),
+                           T(1e5),
+                           T(-1e5),
+                           T(39000.5),
+                           T(1e15),
+                           T(88.8),
+                           T(-103.9)};
   std::uniform_real_distribution<double> range(c.low, c.high);
   for (int i = 0; i < 6000; ++i) {
     values.push_back(static_cast<T>(range(random)));

@@ -3,6 +3,7 @@
 #include <capstan/ops/activation.h>
 #include <capstan/ops/layer_norm.h>
 #include <capstan/ops/rearrange.h>
+#include <capstan/ops/select.h>
 
 #include "support/sample.h"
 
@@ -67,10 +68,10 @@ void norms(Samples& samples) {
                      }});
   samples.push_back(
       {"layer_norm", "only the weight is differentiated", {weight(4)}, [=, in = x({3, 4})](const List& w) {
-         return outputs(in, w[0], Tensor());
+         return outputs(cast(in, w[0].dtype()), w[0], Tensor());
        }});
   samples.push_back({"layer_norm", "only the bias is differentiated", {bias(4)}, [=, in = x({3, 4})](const List& b) {
-                       return outputs(in, weight(4), b[0]);
+                       return outputs(cast(in, b[0].dtype()), cast(weight(4), b[0].dtype()), b[0]);
                      }});
   samples.push_back({"layer_norm", "only y is used", {x({2, 3}), weight(3), bias(3)}, [](const List& in) {
                        return List{layer_norm(in[0], in[1], in[2])};

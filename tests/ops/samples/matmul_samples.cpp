@@ -3,6 +3,7 @@
 #include <capstan/ops/linear.h>
 #include <capstan/ops/matmul.h>
 #include <capstan/ops/rearrange.h>
+#include <capstan/ops/select.h>
 
 #include "support/sample.h"
 
@@ -54,10 +55,11 @@ void products(Samples& samples) {
                      }});
   samples.push_back(
       {"matmul", "a·a·a", {left({2, 2})}, [](const List& x) { return List{matmul(matmul(x[0], x[0]), x[0])}; }});
-  samples.push_back(
-      {"matmul", "a constant", {right({3, 2})}, [a = left({2, 3})](const List& x) { return List{matmul(a, x[0])}; }});
+  samples.push_back({"matmul", "a constant", {right({3, 2})}, [a = left({2, 3})](const List& x) {
+                       return List{matmul(cast(a, x[0].dtype()), x[0])};
+                     }});
   samples.push_back({"matmul", "b constant", {left({2, 2, 3})}, [b = right({3, 2})](const List& x) {
-                       return List{matmul(x[0], b)};
+                       return List{matmul(x[0], cast(b, x[0].dtype()))};
                      }});
 }
 
@@ -77,10 +79,10 @@ void affine_maps(Samples& samples) {
   add("every second of the bias", {left({2, 3}), right({2, 3}), slice(draw(23, {4}), 0, 0, 4, 2)});
   samples.push_back({"linear", "x = weight", {left({3, 3})}, [](const List& x) { return List{linear(x[0], x[0])}; }});
   samples.push_back({"linear", "only the bias", {draw(23, {2})}, [x = left({2, 3}), w = right({2, 3})](const List& b) {
-                       return List{linear(x, w, b[0])};
+                       return List{linear(cast(x, b[0].dtype()), cast(w, b[0].dtype()), b[0])};
                      }});
   samples.push_back({"linear", "only the weight", {right({2, 3})}, [x = left({2, 3})](const List& w) {
-                       return List{linear(x, w[0])};
+                       return List{linear(cast(x, w[0].dtype()), w[0])};
                      }});
 }
 

@@ -1,4 +1,4 @@
-#include "support/check_sample.h"
+#include "ops/samples/check_sample.h"
 
 #include <capstan/autograd/create.h>
 #include <capstan/autograd/tape.h>
@@ -175,7 +175,9 @@ bool differentiable(const Sample& sample) {
 
 GradcheckReport check_gradients(const Sample& sample) {
   return gradcheck(sample.f, sample.inputs,
-                   {.label = fmt::format("{} [{}]", sample.op, sample.label), .exactly_zero = sample.exactly_zero});
+                   {.step = sample.step,
+                    .label = fmt::format("{} [{}]", sample.op, sample.label),
+                    .exactly_zero = sample.exactly_zero});
 }
 
 std::string runs_its_op(const Sample& sample) {
