@@ -54,7 +54,7 @@ class Layout {
     if (rank() > 4) strides_.high = other.strides_.high;
   }
   Shape shape_;
-  detail::Axes strides_{};
+  detail::Axes strides_;
   Index offset_ = 0;
 };
 

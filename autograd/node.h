@@ -29,7 +29,7 @@ struct Value {
   const Index* sizes() const { return reinterpret_cast<const Index*>(this + 1); }
   Index* strides() { return sizes() + rank; }
   const Index* strides() const { return sizes() + rank; }
-  Shape shape() const { return Shape(std::span<const Index>(sizes(), rank)); }
+  Shape shape() const { return Shape::trusted(sizes(), rank); }
   Layout layout() const { return Layout(shape(), strides(), offset); }
   static std::size_t bytes(int rank) { return sizeof(Value) + 2 * sizeof(Index) * static_cast<std::size_t>(rank); }
   Value* next() { return reinterpret_cast<Value*>(reinterpret_cast<std::byte*>(this) + bytes(rank)); }

@@ -16,10 +16,12 @@ using Index = std::int64_t;
 inline constexpr int max_rank = 8;
 
 namespace detail {
-/// Up to 8 axes copied as two fixed halves: a loop over the rank costs more than the copy.
+/// Up to 8 axes copied as two fixed halves: a loop over the rank costs more than the copy. The upper half is not
+/// initialised before an axis of it is set.
 struct Axes {
   std::array<Index, 4> low;
   std::array<Index, 4> high;
+  Axes() : low{} {}
   Index* data() { return low.data(); }
   const Index* data() const { return low.data(); }
 };
@@ -45,6 +47,13 @@ class Shape {
   Index operator[](int axis) const { return sizes_.data()[axis]; }
   /// Size of an axis counted from the end: back(0) is the last one.
   Index back(int from_end = 0) const { return sizes_.data()[rank_ - 1 - from_end]; }
+  /// A shape from sizes that were checked before.
+  static Shape trusted(const Index* sizes, int rank) {
+    Shape shape;
+    shape.rank_ = rank;
+    for (int i = 0; i < rank; ++i) shape.sizes_.data()[i] = sizes[i];
+    return shape;
+  }
   /// Product of the sizes; 1 for a scalar.
   Index elements() const {
     Index count = 1;
@@ -76,7 +85,7 @@ class Shape {
     sizes_.low = other.sizes_.low;
     if (rank_ > 4) sizes_.high = other.sizes_.high;
   }
-  detail::Axes sizes_{};
+  detail::Axes sizes_;
   int rank_ = 0;
 };
 

@@ -57,7 +57,9 @@ MultiHeadAttention::MultiHeadAttention(Init& init, const Config& config)
                  .out = config.width / config.heads * kv_heads,
                  .bias = config.bias,
                  .deviation = config.deviation}),
-      value(init, {.in = config.memory_width > 0 ? config.memory_width : config.width,
+      value(init, {.in = config.value_width > 0    ? config.value_width
+                         : config.memory_width > 0 ? config.memory_width
+                                                   : config.width,
                    .out = config.width / config.heads * kv_heads,
                    .bias = config.bias,
                    .deviation = config.deviation}),
@@ -66,11 +68,13 @@ MultiHeadAttention::MultiHeadAttention(Init& init, const Config& config)
                      .bias = config.bias,
                      .deviation = config.residual_deviation ? config.residual_deviation : config.deviation}) {}
 
-AttentionResult MultiHeadAttention::attend(const Tensor& x, const Tensor& memory, const Mask& mask) const {
+AttentionResult MultiHeadAttention::attend(const Tensor& x, const Tensor& keys, const Tensor& values,
+                                           const Mask& mask) const {
   check_sequence("MultiHeadAttention", "x", x, query.weight.shape()[1]);
-  check_sequence("MultiHeadAttention", "memory", memory, key.weight.shape()[1]);
-  AttentionResult result = attention_reference(split_heads(query(x), heads), split_heads(key(memory), kv_heads),
-                                               split_heads(value(memory), kv_heads), {.mask = mask});
+  check_sequence("MultiHeadAttention", "memory of keys", keys, key.weight.shape()[1]);
+  check_sequence("MultiHeadAttention", "memory of values", values, value.weight.shape()[1]);
+  AttentionResult result = attention_reference(split_heads(query(x), heads), split_heads(key(keys), kv_heads),
+                                               split_heads(value(values), kv_heads), {.mask = mask});
   result.output = project(join_heads(result.output));
   return result;
 }

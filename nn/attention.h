@@ -39,6 +39,7 @@ struct MultiHeadAttention {
     Index heads = 1;
     Index kv_heads = 0;      ///< 0: as many as heads
     Index memory_width = 0;  ///< width of what keys and values are made from; 0: width
+    Index value_width = 0;   ///< width of what values are made from, if another; 0: memory_width
     bool bias = true;
     std::optional<double> deviation = {};
     std::optional<double> residual_deviation = {};  ///< of the output projection; `deviation` if not set
@@ -54,7 +55,11 @@ struct MultiHeadAttention {
     return attend(x, memory, mask).output;
   }
   /// The same with the weights [B, H, Tq, Tk].
-  AttentionResult attend(const Tensor& x, const Tensor& memory, const Mask& mask) const;
+  AttentionResult attend(const Tensor& x, const Tensor& memory, const Mask& mask) const {
+    return attend(x, memory, memory, mask);
+  }
+  /// The same with keys made from one memory [B, Tk, memory_width] and values from another [B, Tk, value_width].
+  AttentionResult attend(const Tensor& x, const Tensor& keys, const Tensor& values, const Mask& mask) const;
   static void fields(auto& self, auto& f) {
     f("query", self.query);
     f("key", self.key);

@@ -15,6 +15,8 @@ std::int32_t sample(const Tensor& logits, double temperature, double u) {
     fail("sample: the temperature must be finite and not negative; got {}", temperature);
   std::vector<double> weight = logits.to_doubles();
   const auto top = std::max_element(weight.begin(), weight.end());
+  if (std::any_of(weight.begin(), weight.end(), [](double logit) { return std::isnan(logit); }))
+    fail("sample: logits must not be NaN; got NaN among {}", weight.size());
   if (!std::isfinite(*top)) fail("sample: the largest logit must be finite; got {}", *top);
   if (temperature == 0) return static_cast<std::int32_t>(top - weight.begin());
   const double highest = *top;

@@ -20,27 +20,40 @@ void check_pair(const char* optimizer, const detail::Pair& pair) {
          pair.name, pair.parameter->dtype(), pair.parameter->shape());
 }
 
+void check_state(const char* optimizer, const detail::Pair& pair, const Tensor& state) {
+  if (state.shape() != pair.parameter->shape() || state.dtype() != pair.parameter->dtype())
+    fail("{}: the state must have its parameter's shape and dtype; got {} {} for {} {} {}", optimizer, state.dtype(),
+         state.shape(), pair.name, pair.parameter->dtype(), pair.parameter->shape());
+}
+
 /// Takes the tensor's memory to write in: in place if the module is its only owner.
 Buffer take(Tensor& x) { return std::move(x).to_buffer(); }
 
 }  // namespace
+
+void detail::check_count(std::size_t gradients, std::size_t parameters) {
+  if (gradients != parameters)
+    fail("optimizer: there must be a gradient for each parameter; got {} for {}", gradients, parameters);
+}
 
 bool decay_matrices(std::string_view, const Tensor& parameter) { return parameter.rank() >= 2; }
 
 // ---- AdamW ----------------------------------------------------------------------------------------------------------
 
 void AdamW::update(std::vector<detail::Pair> pairs) {
-  for (const detail::Pair& pair : pairs) check_pair("AdamW", pair);
+  for (const detail::Pair& pair : pairs) {
+    check_pair("AdamW", pair);
+    const auto own = state.find(pair.name);
+    if (own == state.end()) continue;
+    check_state("AdamW", pair, own->second.first_moment);
+    check_state("AdamW", pair, own->second.second_moment);
+  }
   for (detail::Pair& pair : pairs) {
     State& own = state[pair.name];
     if (!own.first_moment.defined()) {
       own.first_moment = zeros(pair.parameter->shape(), pair.parameter->dtype());
       own.second_moment = zeros(pair.parameter->shape(), pair.parameter->dtype());
     }
-    if (own.first_moment.shape() != pair.parameter->shape() || own.first_moment.dtype() != pair.parameter->dtype())
-      fail("AdamW: the state must have its parameter's shape and dtype; got {} {} for {} {} {}",
-           own.first_moment.dtype(), own.first_moment.shape(), pair.name, pair.parameter->dtype(),
-           pair.parameter->shape());
     const bool decayed = decays == nullptr || decays(pair.name, *pair.parameter);
     const kernels::AdamWStep options{.lr = lr,
                                      .beta1 = beta1,
@@ -92,7 +105,11 @@ void AdamW::load_state(const StateDict& saved) {
 // ---- Sgd --------------------------------------------------------------------------------------------------------------
 
 void Sgd::update(std::vector<detail::Pair> pairs) {
-  for (const detail::Pair& pair : pairs) check_pair("Sgd", pair);
+  for (const detail::Pair& pair : pairs) {
+    check_pair("Sgd", pair);
+    const auto own = state.find(pair.name);
+    if (own != state.end()) check_state("Sgd", pair, own->second);
+  }
   for (detail::Pair& pair : pairs) {
     kernels::SgdStep options{.lr = lr,
                              .momentum = momentum,
@@ -197,10 +214,11 @@ double detail::clip(const std::vector<Tensor*>& gradients, double max_norm) {
     fail("clip_gradient_norm: gradients must be finite; got {}; nothing was changed", largest);
   if (largest == 0) return 0;
   // Scaled by a power of two near the largest magnitude: the squares neither overflow nor vanish, and scaling is exact.
-  const int exponent = std::ilogb(largest);
+  const int exponent = std::max(std::ilogb(largest), -1000);  // 2^1074 is beyond f64
   double sum = 0;
   for (const Tensor& x : dense) sum += scaled_square_sum(x, std::scalbn(1.0, -exponent));
   const double norm = std::scalbn(std::sqrt(sum), exponent);
+  if (!std::isfinite(norm)) fail("clip_gradient_norm: the norm must be finite; got {}; nothing was changed", norm);
   const double factor = max_norm / (norm + 1e-6);
   if (factor >= 1) return norm;
   dense.clear();

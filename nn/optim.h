@@ -21,6 +21,9 @@ struct Pair {
   Tensor gradient;
 };
 
+/// An Error unless there are as many gradients as parameters.
+void check_count(std::size_t gradients, std::size_t parameters);
+
 template <class Module>
 std::vector<Pair> pairs(Module& module, const Module& gradients) {
   std::vector<Pair> list;
@@ -32,6 +35,7 @@ std::vector<Pair> pairs(Module& module, const Module& gradients) {
     if (i < list.size()) list[i].gradient = gradient;
     ++i;
   });
+  check_count(i, list.size());
   return list;
 }
 
@@ -58,7 +62,8 @@ struct AdamW {
   };
   std::map<std::string, State> state = {};
 
-  /// One update of every trained tensor. Errors: a gradient's shape or dtype is not its parameter's.
+  /// One update of every trained tensor. Errors, before anything was changed: a gradient (or the loaded state) does not have
+  /// its parameter's shape and dtype.
   template <class Module>
   void step(Module& module, const Module& gradients) {
     update(detail::pairs(module, gradients));

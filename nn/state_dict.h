@@ -43,7 +43,7 @@ void load_state(Module& module, const StateDict& state) {
   detail::StateCheck check;
   walk(module, [&](const Path& path, const auto& leaf) { check.match(path.str(), stored(leaf), state); });
   check.finish(state);
-  walk(module, [&](const Path& path, auto& leaf) { stored(leaf) = state.at(path.str()); });
+  walk(module, [&](const Path& path, auto& leaf) { stored(leaf) = state.at(path.str()).detach(); });
 }
 
 }  // namespace capstan::nn

@@ -58,8 +58,9 @@ std::string summary_table(const std::vector<SummaryRow>& rows) {
     else
       ++lines[found->second].times;
   }
-  std::size_t width = 9;
-  for (const Line& line : lines) width = std::max(width, line.name.size());
+  std::size_t width = std::string_view("total trained").size();
+  for (const Line& line : lines)
+    width = std::max({width, line.name.size(), line.trained ? 0 : std::string_view("total not trained").size()});
   std::string out = fmt::format("{:<{}}  {:<16} {:>5} {:>14}\n", "parameter", width, "shape", "times", "elements");
   Index trained = 0, fixed = 0;
   for (const Line& line : lines) {

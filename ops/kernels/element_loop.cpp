@@ -219,6 +219,34 @@ void short_runs(const Plan& plan, Index begin, Index end, FunctionRef<void(const
   }
 }
 
+/// One piece for everything, if all operands are dense or a single value: most calls, and the tiny ones, for which a
+/// plan would cost more than the work.
+bool is_one_piece(View y, std::initializer_list<ConstView> inputs, Index elements) {
+  if (!y.layout->contiguous()) return false;
+  for (const ConstView& input : inputs) {
+    const Index count = input.layout->elements();
+    if (count != 1 && (count != elements || !input.layout->contiguous())) return false;
+  }
+  return true;
+}
+
+/// Elements [begin, end) of that piece.
+Piece part_of(View y, std::initializer_list<ConstView> inputs, Index elements, Index begin, Index end) {
+  const auto place = [](const void* bytes, const Layout* layout, DType dtype, Index element) {
+    return static_cast<const char*>(bytes) + (layout->offset() + element) * size_of(dtype);
+  };
+  Piece piece;
+  piece.count = end - begin;
+  piece.out = writable(place(y.bytes, y.layout, y.dtype, begin));
+  int i = 0;
+  for (const ConstView& input : inputs) {
+    const bool scalar = elements != 1 && input.layout->elements() == 1;
+    piece.scalar[i] = scalar;
+    piece.in[i++] = place(input.bytes, input.layout, input.dtype, scalar ? 0 : begin);
+  }
+  return piece;
+}
+
 }  // namespace
 
 void for_pieces(Region region, View y, std::initializer_list<ConstView> inputs, Index grain,
@@ -226,6 +254,11 @@ void for_pieces(Region region, View y, std::initializer_list<ConstView> inputs, 
   const Shape& shape = y.shape();
   const Index elements = shape.elements();
   if (elements == 0) return;
+  if (is_one_piece(y, inputs, elements)) {
+    parallel_blocks(region, elements, grain,
+                    [&](Index begin, Index end) { body(part_of(y, inputs, elements, begin, end)); });
+    return;
+  }
   Plan plan;
   plan.add(y, shape);
   for (const ConstView& input : inputs) plan.add(input, shape);

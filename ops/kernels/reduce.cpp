@@ -131,7 +131,7 @@ class Cascade {
   }
   Sum total() const {
     Sum sum = loops_.identity();
-    for (int level = 0; level < 64; ++level)
+    for (int level = 0; level < 64 && count_ >> level != 0; ++level)
       if (count_ >> level & 1) sum = loops_.join(levels_[level], sum);
     return sum;
   }
@@ -184,14 +184,21 @@ void by_runs(const Problem& problem, const T* x, const Loops<T>& loops, Store st
       const Index output = task / groups;
       const T* base = x + problem.kept.offset(output, problem.kept.rank);
       const Index first = task % groups * group, last = std::min(pieces, first + group);
-      Cascade cascade(loops);
-      for (Index p = first; p < last; ++p) {
+      const auto piece_sum = [&](Index p) {
         const Index start = p % pieces_a_run * piece;
         const Index count = std::min(piece, inner - start);
         const T* from = base + reduced.offset(p / pieces_a_run, reduced.rank - 1) + start * stride;
-        cascade.add(loops.run(gathered(from, stride, count, buffer), count));
+        return loops.run(gathered(from, stride, count, buffer), count);
+      };
+      Sum sum;
+      if (last - first == 1) {
+        sum = piece_sum(first);
+      } else {
+        Cascade cascade(loops);
+        for (Index p = first; p < last; ++p) cascade.add(piece_sum(p));
+        sum = cascade.total();
       }
-      groups > 1 ? static_cast<void>(partial[task] = cascade.total()) : store(output, cascade.total());
+      groups > 1 ? static_cast<void>(partial[task] = sum) : store(output, sum);
     }
   });
   if (groups == 1) return;

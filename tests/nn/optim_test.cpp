@@ -1,0 +1,335 @@
+// Tests of optim.h: updates in place, state, clipping, errors. Traces against reference results: golden_optim_test.cpp.
+#include <capstan/nn/nn.h>
+#include <capstan/ops/elementwise.h>
+#include <capstan/ops/rearrange.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "support/expect.h"
+#include "support/states.h"
+
+namespace capstan::nn {
+namespace {
+
+using test::difference;
+using test::error_of;
+using test::expect_exactly;
+using test::expect_near;
+using test::same_bits;
+
+/// A module of bare tensors.
+struct Two {
+  Tensor w, b;
+  static void fields(auto& self, auto& f) {
+    f("w", self.w);
+    f("b", self.b);
+  }
+};
+Two two(double w, double b, DType dtype = DType::f64) { return {full({2, 2}, w, dtype), full({3}, b, dtype)}; }
+
+Gpt small_gpt() {
+  Init init{.seed = 1};
+  return Gpt(init, {.vocab = 11, .context = 6, .width = 8, .heads = 2, .blocks = 2});
+}
+Tensor loss_of(const Gpt& model) {
+  return cross_entropy(model(tensor({{1, 2, 3, 10}, {0, 0, 9, 4}}, DType::i32)),
+                       tensor({{2, 3, 4, 0}, {0, 9, 4, 5}}, DType::i32));
+}
+template <class Optimizer>
+void train(Gpt& model, Optimizer& optimizer, int steps) {
+  for (int i = 0; i < steps; ++i) {
+    auto [loss, gradients] = value_and_grad(model, loss_of);
+    optimizer.step(model, gradients);
+  }
+}
+template <class Module>
+std::vector<const void*> addresses(const Module& module) {
+  std::vector<const void*> list;
+  for_each_tensor(module, [&](const Tensor& x) { list.push_back(x.view().bytes); });
+  return list;
+}
+
+// ---- single steps ---------------------------------------------------------------------------------------------------
+
+TEST(AdamW, DecaysFirst) {  // CASES 49
+  Two module = two(1, 1);
+  AdamW optimizer{.lr = 0.1, .weight_decay = 0.1};
+  optimizer.step(module, two(1, 1));
+  expect_near(module.w, {2, 2}, {0.89, 0.89, 0.89, 0.89}, 1e-8);  // eps beside a gradient of 1
+  EXPECT_NEAR(module.b.at({0}), 1 * (1 - 0.1 * 0.1) - 0.1 / (1 + 1e-8), 1e-16);
+}
+
+TEST(AdamW, AddsEpsAfterTheCorrectionOfBias) {  // CASES 50
+  Two module = two(0, 0);
+  AdamW optimizer{.lr = 0.5, .eps = 1e-8, .weight_decay = 0};
+  optimizer.step(module, two(1e-6, 1e-6));
+  EXPECT_NEAR(module.w.at({0, 0}) / -0.5, 0.990099, 1e-6);
+  EXPECT_NEAR(module.w.at({0, 0}) / -0.5, 1e-6 / (1e-6 + 1e-8), 1e-12);
+}
+
+TEST(AdamW, DecaysWhatItIsToldTo) {
+  Two module = two(1, 1);
+  AdamW optimizer{.lr = 0.1, .weight_decay = 0.5, .decays = decay_matrices};
+  optimizer.step(module, two(0, 0));
+  expect_exactly(module.w, {2, 2}, std::vector<double>(4, 1 - 0.1 * 0.5));
+  expect_exactly(module.b, {3}, {1, 1, 1});
+  EXPECT_TRUE(decay_matrices("", ones({2, 2})));
+  EXPECT_FALSE(decay_matrices("", ones({2})));
+  AdamW by_name{
+      .lr = 0.1, .weight_decay = 0.5, .decays = [](std::string_view name, const Tensor&) { return name == "b"; }};
+  by_name.step(module, two(0, 0));
+  expect_exactly(module.w, {2, 2}, std::vector<double>(4, 1 - 0.1 * 0.5));
+  expect_exactly(module.b, {3}, std::vector<double>(3, 1 - 0.1 * 0.5));
+}
+
+TEST(Sgd, ATensorUsedTwiceMovesOnce) {  // CASES 51
+  struct Tied {
+    Tensor w = zeros({}, DType::f64);
+    static void fields(auto& self, auto& f) { f("w", self.w); }
+  } module;
+  EXPECT_EQ(count_parameters(module), 1);
+  EXPECT_EQ(state_dict(module).size(), 1U);
+  Sgd optimizer{.lr = 0.1};
+  optimizer.step(module, grad(module, [](const Tied& m) { return m.w + m.w; }));
+  EXPECT_EQ(module.w.item(), -0.2);
+}
+
+TEST(Sgd, TakesGradientsOfAnyLayout) {
+  Two module = two(1, 1);
+  const Tensor rows = tensor({{1, 2}, {3, 4}}, DType::f64);
+  Sgd optimizer{.lr = 1};
+  // Transposed, and a broadcast of one number: no memory of their own.
+  optimizer.step(module, {transpose(rows), broadcast_to(tensor(2, DType::f64), Shape{3})});
+  expect_exactly(module.w, {2, 2}, {0, -2, -1, -3});
+  expect_exactly(module.b, {3}, {-1, -1, -1});
+  optimizer.step(module, module);  // its own values as gradients
+  expect_exactly(module.w, {2, 2}, {0, 0, 0, 0});
+}
+
+TEST(AdamW, SkipsNothingThatIsEmpty) {
+  Two module{zeros({0, 2}), ones({1})};
+  AdamW optimizer{.lr = 0.1, .weight_decay = 0};
+  optimizer.step(module, {zeros({0, 2}), ones({1})});
+  EXPECT_EQ(to_string(module.w.shape()), "[0, 2]");
+  EXPECT_NEAR(module.b.at({0}), 0.9, 1e-6);
+}
+
+// ---- in place -------------------------------------------------------------------------------------------------------
+
+template <class Optimizer>
+void expect_in_place(Optimizer optimizer) {
+  Gpt model = small_gpt();
+  train(model, optimizer, 1);  // the first step may move what Init shares
+  const std::vector<const void*> before = addresses(model);
+  train(model, optimizer, 3);
+  EXPECT_EQ(addresses(model), before);
+  // A snapshot keeps its values: the model moves away once, and stays there.
+  const StateDict snapshot = state_dict(model);
+  std::map<std::string, std::vector<double>> values;
+  for (const auto& [name, x] : snapshot) values[name] = x.to_doubles();
+  train(model, optimizer, 1);
+  const std::vector<const void*> moved = addresses(model);
+  for (const auto& [name, x] : snapshot) EXPECT_EQ(x.to_doubles(), values[name]) << name;
+  for (std::size_t i = 0; i < moved.size(); ++i) EXPECT_NE(moved[i], before[i]);
+  train(model, optimizer, 2);
+  EXPECT_EQ(addresses(model), moved);
+}
+
+TEST(AdamW, UpdatesInPlaceWhereTheModuleIsTheOnlyOwner) { expect_in_place(AdamW{.lr = 1e-3}); }
+TEST(Sgd, UpdatesInPlaceWhereTheModuleIsTheOnlyOwner) { expect_in_place(Sgd{.lr = 1e-2, .momentum = 0.9}); }
+
+TEST(Optimizers, Train) {
+  Gpt model = small_gpt();
+  AdamW optimizer{.lr = 3e-3};
+  const double first = loss_of(model).item();
+  train(model, optimizer, 40);
+  EXPECT_LT(loss_of(model).item(), first / 2);
+}
+
+// ---- state ----------------------------------------------------------------------------------------------------------
+
+template <class Optimizer>
+void expect_state_goes_round(const Optimizer& fresh) {
+  Gpt straight = small_gpt();
+  Optimizer one = fresh;
+  train(straight, one, 4);
+  Gpt stopped = small_gpt();
+  Optimizer first = fresh;
+  train(stopped, first, 2);
+  Gpt resumed = small_gpt();
+  load_state(resumed, state_dict(stopped));
+  Optimizer second = fresh;
+  second.load_state(first.state_dict());
+  EXPECT_EQ(difference(second.state_dict(), first.state_dict()), "");
+  train(stopped, first, 2);  // what was saved is not what goes on
+  train(resumed, second, 2);
+  EXPECT_EQ(difference(resumed, straight), "");
+  EXPECT_EQ(difference(stopped, straight), "");
+  EXPECT_EQ(difference(second.state_dict(), one.state_dict()), "");
+}
+
+TEST(AdamW, StateGoesRound) { expect_state_goes_round(AdamW{.lr = 1e-2}); }
+TEST(Sgd, StateGoesRound) { expect_state_goes_round(Sgd{.lr = 1e-1, .momentum = 0.9}); }
+
+TEST(AdamW, StateIsKeyedByName) {
+  Two module = two(1, 1, DType::f32);
+  AdamW optimizer;
+  optimizer.step(module, two(2, 2, DType::f32));
+  optimizer.step(module, two(2, 2, DType::f32));
+  const StateDict state = optimizer.state_dict();
+  ASSERT_EQ(state.size(), 6U);
+  EXPECT_EQ(to_string(state.at("first_moment.w").shape()), "[2, 2]");
+  EXPECT_EQ(state.at("second_moment.b").dtype(), DType::f32);
+  EXPECT_NEAR(state.at("first_moment.b").at({0}), 2 * (1 - 0.81), 1e-6);
+  EXPECT_EQ(state.at("steps.w").item(), 2);
+}
+
+TEST(Sgd, WithoutMomentumKeepsNothing) {
+  Two module = two(1, 1);
+  Sgd optimizer;
+  optimizer.step(module, two(1, 1));
+  EXPECT_TRUE(optimizer.state_dict().empty());
+}
+
+// ---- errors change nothing ------------------------------------------------------------------------------------------
+
+template <class Optimizer>
+void expect_refused(Optimizer optimizer, const Two& gradients, const std::string& sentence) {
+  Two module = two(1, 2);
+  const StateDict before = optimizer.state_dict();
+  EXPECT_EQ(error_of([&] { optimizer.step(module, gradients); }), sentence);
+  EXPECT_EQ(difference(module, two(1, 2)), "");
+  EXPECT_EQ(difference(optimizer.state_dict(), before), "");
+}
+
+TEST(Optimizers, RefuseGradientsThatDoNotFit) {
+  const Two good = two(1, 1);
+  const auto sentence = [](const char* optimizer, const char* got) {
+    return std::string(optimizer) + ": a gradient must have its parameter's shape and dtype; got " + got;
+  };
+  expect_refused(AdamW{}, {good.w, ones({2}, DType::f64)}, sentence("AdamW", "f64 [2] for b f64 [3]"));
+  expect_refused(AdamW{}, {good.w, ones({3})}, sentence("AdamW", "f32 [3] for b f64 [3]"));
+  expect_refused(AdamW{}, {good.w, {}}, sentence("AdamW", "none for b f64 [3]"));
+  expect_refused(Sgd{}, {good.w, ones({2}, DType::f64)}, sentence("Sgd", "f64 [2] for b f64 [3]"));
+  expect_refused(Sgd{.momentum = 0.9}, {good.w, {}}, sentence("Sgd", "none for b f64 [3]"));
+}
+
+TEST(Optimizers, RefuseStateThatDoesNotFit) {
+  const Two good = two(1, 1);
+  const Tensor w = zeros({2, 2}, DType::f64), b = zeros({3}, DType::f64), two_elements = zeros({2}, DType::f64);
+  const auto adamw = [&](const Tensor& first, const Tensor& second) {
+    AdamW optimizer;
+    const Tensor steps = tensor(1, DType::f64);
+    optimizer.load_state({{"first_moment.w", w},
+                          {"second_moment.w", w},
+                          {"steps.w", steps},
+                          {"first_moment.b", first},
+                          {"second_moment.b", second},
+                          {"steps.b", steps}});
+    return optimizer;
+  };
+  const std::string rest = ": the state must have its parameter's shape and dtype; got ";
+  expect_refused(adamw(two_elements, b), good, "AdamW" + rest + "f64 [2] for b f64 [3]");
+  expect_refused(adamw(b, two_elements), good, "AdamW" + rest + "f64 [2] for b f64 [3]");
+  expect_refused(adamw(b, zeros({3})), good, "AdamW" + rest + "f32 [3] for b f64 [3]");
+  Sgd sgd{.momentum = 0.9};
+  sgd.load_state({{"momentum.w", w}, {"momentum.b", two_elements}});
+  expect_refused(sgd, good, "Sgd" + rest + "f64 [2] for b f64 [3]");
+}
+
+TEST(Optimizers, RefuseGradientsOfAnotherStructure) {
+  Init init;
+  Linear with(init, {.in = 2, .out = 2});
+  const Linear without(init, {.in = 2, .out = 2, .bias = false});
+  const StateDict before = state_dict(with);
+  Sgd optimizer;
+  EXPECT_EQ(error_of([&] { optimizer.step(with, without); }),
+            "optimizer: there must be a gradient for each parameter; got 1 for 2");
+  EXPECT_EQ(difference(state_dict(with), before), "");
+}
+
+TEST(Optimizers, RefuseIncompleteState) {
+  AdamW adamw;
+  const Tensor x = zeros({2});
+  EXPECT_EQ(
+      error_of([&] {
+        adamw.load_state({{"first_moment.w", x}, {"second_moment.w", x}});
+      }),
+      "AdamW: the state must hold a first_moment, a second_moment and steps for each name; got 1, 1 and 0 of them "
+      "among 2 tensors");
+  EXPECT_EQ(error_of([&] {
+              adamw.load_state({{"first_moment.w", x}, {"second_moment.b", x}, {"steps.w", tensor(1)}});
+            }),
+            "AdamW: the state must hold a second_moment and steps for each name; got none for w");
+  EXPECT_TRUE(adamw.state.empty());
+  Sgd sgd;
+  EXPECT_EQ(error_of([&] {
+              sgd.load_state({{"momentum.w", x}, {"first_moment.w", x}});
+            }),
+            "Sgd: the state must hold only names that begin with momentum.; got 1 others");
+  EXPECT_TRUE(sgd.state.empty());
+}
+
+// ---- clipping -------------------------------------------------------------------------------------------------------
+
+TEST(ClipGradientNorm, NeitherOverNorUnderflows) {  // CASES 53
+  struct Hundred {
+    std::vector<Tensor> all = std::vector<Tensor>(100);
+    static void fields(auto& self, auto& f) { f("all", self.all); }
+  } gradients;
+  for (Tensor& x : gradients.all) x = full({}, 1e20);
+  EXPECT_NEAR(clip_gradient_norm(gradients, 1) / 1e21, 1, 1e-7);
+  for (const Tensor& x : gradients.all) EXPECT_NEAR(x.item(), 0.1, 1e-8);
+  EXPECT_NEAR(clip_gradient_norm(gradients, 2), 1, 1e-7);  // below the limit: unchanged
+  for (const Tensor& x : gradients.all) EXPECT_NEAR(x.item(), 0.1, 1e-8);
+}
+
+TEST(ClipGradientNorm, HoldsForSubnormalAndHugeNumbers) {
+  for (const double magnitude : {5e-324, 1e-310, 1e-200, 1e200, 4e307}) {
+    Two gradients = two(magnitude, magnitude);
+    const Two before = gradients;
+    const double norm = clip_gradient_norm(gradients, std::numeric_limits<double>::max());
+    EXPECT_NEAR(norm / (magnitude * std::sqrt(7)), 1, magnitude < 1e-300 ? 0.2 : 1e-14) << magnitude;
+    EXPECT_EQ(difference(gradients, before), "") << magnitude;
+  }
+}
+
+TEST(ClipGradientNorm, UpdatesInPlaceAndLeavesOthersAlone) {
+  Two gradients = two(3, 0);
+  const std::vector<const void*> before = addresses(gradients);
+  EXPECT_EQ(clip_gradient_norm(gradients, 3), 6);
+  EXPECT_EQ(addresses(gradients), before);
+  const Two copy = gradients;
+  EXPECT_NEAR(clip_gradient_norm(gradients, 1), 3, 1e-6);
+  EXPECT_NEAR(copy.w.at({0, 0}), 1.5, 1e-6);
+  EXPECT_NEAR(gradients.w.at({0, 0}), 0.5, 1e-6);
+}
+
+TEST(ClipGradientNorm, OfZerosIsZero) {
+  Two gradients = two(0, 0);
+  EXPECT_EQ(clip_gradient_norm(gradients, 1), 0);
+  expect_exactly(gradients.b, {3}, {0, 0, 0});
+}
+
+TEST(ClipGradientNorm, RefusesWhatIsNotFiniteAndWritesNothing) {  // CASES 53
+  constexpr double inf = std::numeric_limits<double>::infinity();
+  const auto refused = [](Two gradients, double limit) {
+    const Two before = gradients;
+    std::string sentence = error_of([&] { clip_gradient_norm(gradients, limit); });
+    EXPECT_TRUE(same_bits(gradients.w, before.w) && same_bits(gradients.b, before.b));
+    return sentence;
+  };
+  const std::string not_finite = "clip_gradient_norm: gradients must be finite; got ";
+  EXPECT_EQ(refused(two(1, inf), 1), not_finite + "inf; nothing was changed");
+  EXPECT_EQ(refused(two(-inf, 1), 1), not_finite + "inf; nothing was changed");
+  EXPECT_EQ(refused(two(std::nan(""), 1), 1), not_finite + "nan; nothing was changed");
+  EXPECT_EQ(refused(two(1e308, 1e308), 1), "clip_gradient_norm: the norm must be finite; got inf; nothing was changed");
+  EXPECT_EQ(refused(two(1, 1), 0), "clip_gradient_norm: max_norm must be positive; got 0");
+  EXPECT_EQ(refused(two(1, 1), -1), "clip_gradient_norm: max_norm must be positive; got -1");
+  EXPECT_EQ(refused(two(1, 1), std::nan("")), "clip_gradient_norm: max_norm must be positive; got nan");
+}
+
+}  // namespace
+}  // namespace capstan::nn
