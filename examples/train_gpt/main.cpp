@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <exception>
 #include <limits>
+#include <optional>
 
 #include "entropy.h"
 #include "metrics.h"
@@ -55,7 +56,7 @@ void describe(const Options& options, const Corpus& corpus, const Entropies& bas
   print(nn::summary(trainer.model()));
 }
 
-/// Training until the steps are done, the time is up, or a signal came; true if it was a signal.
+/// Training until the steps are done, the time is up, or a signal came.
 class Run {
  public:
   Run(const Options& options, Trainer& trainer, const Entropies& baseline, MetricsFile& metrics)
@@ -65,31 +66,30 @@ class Run {
     state_.seconds_limit = options.seconds;
   }
 
+  /// True if a signal ended it early.
   bool train() {
     const StopSignals signals;
     Progress progress(stdout);
-    bool stopped = false;
-    while (!stopped && trainer_.step() < options_.steps &&
-           (options_.seconds == 0 || state_.seconds < options_.seconds)) {
-      one_step(progress);
-      stopped = signals.stop_requested();
-    }
+    while (!stopped_ && !over()) one_step(progress, signals);
     progress.finish();
     if (saved_ != trainer_.step()) save();
-    return stopped;
+    return stopped_;
   }
 
   double tokens_per_s() const { return state_.tokens_per_s; }
 
   /// The last word: over every validation block.
   double final_validation() {
-    const double loss = trainer_.validate(std::numeric_limits<std::int64_t>::max());
-    metrics_.append({.step = trainer_.step(), .val_loss = loss, .seconds = before_ + state_.seconds});
-    return loss;
+    if (!final_loss_) final_loss_ = trainer_.validate(std::numeric_limits<std::int64_t>::max());
+    return *final_loss_;
   }
 
  private:
-  void one_step(Progress& progress) {
+  bool over() const {
+    return trainer_.step() >= options_.steps || (options_.seconds > 0 && state_.seconds >= options_.seconds);
+  }
+
+  void one_step(Progress& progress, const StopSignals& signals) {
     const Clock clock;
     const StepResult result = trainer_.train();
     state_.seconds += clock.seconds();
@@ -101,17 +101,24 @@ class Run {
 
     Metrics row{.step = state_.step,
                 .train_loss = result.loss,
+                .val_loss = validation(),
                 .learning_rate = result.learning_rate,
                 .gradient_norm = result.gradient_norm,
                 .tokens_per_s = state_.tokens_per_s,
                 .seconds = before_ + state_.seconds};
-    if (due(options_.eval_every) && state_.step < options_.steps) {
-      row.val_loss = trainer_.validate(options_.eval_windows);
+    if (row.val_loss && !over())
       progress.print(fmt::format("step {:>6}  train {:.4f}  validation {:.4f}  (bigram {:.4f}, unigram {:.4f})",
                                  state_.step, result.loss, *row.val_loss, baseline_.bigram, baseline_.unigram));
-    }
     metrics_.append(row);
     if (due(options_.checkpoint_every)) save();
+    stopped_ = signals.stop_requested() && !over();
+  }
+
+  /// A quick look at intervals, the whole at the end.
+  std::optional<double> validation() {
+    if (over()) return final_validation();
+    if (due(options_.eval_every)) return trainer_.validate(options_.eval_windows);
+    return std::nullopt;
   }
 
   bool due(std::int64_t every) const { return every > 0 && state_.step % every == 0; }
@@ -128,6 +135,8 @@ class Run {
   double before_;  // training time of earlier runs
   ProgressState state_;
   std::int64_t saved_ = -1;
+  bool stopped_ = false;
+  std::optional<double> final_loss_;
 };
 
 int run(int count, const char* const* arguments) {

@@ -10,7 +10,9 @@
 
 #include <capstan/ops/kernels/row_loops-inl.h>
 
+#include <algorithm>
 #include <cmath>
+#include <type_traits>
 
 HWY_BEFORE_NAMESPACE();
 namespace capstan::kernels::HWY_NAMESPACE {
@@ -58,6 +60,34 @@ HWY_INLINE RowStatistics ForwardRow(const T* x, const T* weight, const T* bias, 
   return {static_cast<double>(centre.high) + static_cast<double>(centre.low), rstd};
 }
 
+/// sums[0] += dy · x̂ and sums[1] += dy, in f64.
+template <class T>
+HWY_INLINE void AddSums(const T* x, const T* dy, const Centre<T>& centre, T rstd, double* sums, Index count) {
+  const hn::ScalableTag<double> wide;
+  const hn::Rebind<T, decltype(wide)> narrow;
+  constexpr Index lanes = static_cast<Index>(hn::MaxLanes(wide));
+  const auto widened = [&](auto v) HWY_ATTR {
+    if constexpr (std::is_same_v<T, double>) {
+      return v;
+    } else {
+      return hn::PromoteTo(wide, v);
+    }
+  };
+  const auto high = hn::Set(narrow, centre.high), low = hn::Set(narrow, centre.low), rstd_v = hn::Set(narrow, rstd);
+  for (Index j = 0; j < count; j += lanes) {
+    const std::size_t used = static_cast<std::size_t>(std::min(lanes, count - j));
+    const auto mask = hn::FirstN(narrow, used);
+    const auto wide_mask = hn::FirstN(wide, used);
+    const auto value = hn::MaskedLoad(mask, narrow, x + j);
+    const auto normal = widened(hn::Mul(hn::Sub(hn::Sub(value, high), low), rstd_v));
+    const auto up = widened(hn::MaskedLoad(mask, narrow, dy + j));
+    double* weights = sums + j;
+    double* biases = sums + count + j;
+    hn::BlendedStore(hn::MulAdd(up, normal, hn::MaskedLoad(wide_mask, wide, weights)), wide_mask, wide, weights);
+    hn::BlendedStore(hn::Add(hn::MaskedLoad(wide_mask, wide, biases), up), wide_mask, wide, biases);
+  }
+}
+
 /// dx of a row; null if not wanted. dweight and dbias are added to `sums` (f64, [2, count]); null if neither is wanted.
 template <class T>
 HWY_INLINE void BackwardRow(const T* x, const T* dy, const T* weight, T mean, T rstd, T* dx, double* sums,
@@ -79,12 +109,7 @@ HWY_INLINE void BackwardRow(const T* x, const T* dy, const T* weight, T mean, T 
       at.Store(hn::Mul(rstd_v, hn::NegMulAdd(normal, mean_gx, hn::Sub(gradient(at), mean_g))), dx);
     });
   }
-  if (sums == nullptr) return;
-  for (Index j = 0; j < count; ++j) {
-    const double up = static_cast<double>(dy[j]);
-    sums[j] += up * static_cast<double>((x[j] - centre.high - centre.low) * rstd);
-    sums[count + j] += up;
-  }
+  if (sums != nullptr) AddSums(x, dy, centre, rstd, sums, count);
 }
 
 HWY_ATTR RowStatistics ForwardF32(const float* x, const float* w, const float* b, double eps, float* y, Index n) {

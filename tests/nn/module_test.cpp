@@ -1,6 +1,7 @@
 // Tests of module.h: Init, parameters and their names, fixed tensors, counting, watching, copies, threads. That every
 // module lists all of its fields is tested here for all of them.
 #include <capstan/nn/nn.h>
+#include <capstan/ops/elementwise.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -145,7 +146,7 @@ struct Shifted {
   Parameter weight;
   Fixed shift;
   explicit Shifted(Init& init) : weight(init.ones({2})), shift(tensor({10, 20})) {}
-  Tensor operator()(const Tensor& x) const { return add(mul(x, weight), shift); }
+  Tensor operator()(const Tensor& x) const { return x * weight + shift; }
   static void fields(auto& self, auto& f) {
     f("weight", self.weight);
     f("shift", self.shift);

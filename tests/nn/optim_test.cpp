@@ -84,11 +84,13 @@ TEST(AdamW, DecaysWhatItIsToldTo) {
   expect_exactly(module.b, {3}, std::vector<double>(3, 1 - 0.1 * 0.5));
 }
 
+struct Tied {
+  Tensor w = zeros({}, DType::f64);
+  static void fields(auto& self, auto& f) { f("w", self.w); }
+};
+
 TEST(Sgd, ATensorUsedTwiceMovesOnce) {  // CASES 51
-  struct Tied {
-    Tensor w = zeros({}, DType::f64);
-    static void fields(auto& self, auto& f) { f("w", self.w); }
-  } module;
+  Tied module;
   EXPECT_EQ(count_parameters(module), 1);
   EXPECT_EQ(state_dict(module).size(), 1U);
   Sgd optimizer{.lr = 0.1};
@@ -275,15 +277,12 @@ TEST(Optimizers, RefuseIncompleteState) {
 // ---- clipping -------------------------------------------------------------------------------------------------------
 
 TEST(ClipGradientNorm, NeitherOverNorUnderflows) {  // CASES 53
-  struct Hundred {
-    std::vector<Tensor> all = std::vector<Tensor>(100);
-    static void fields(auto& self, auto& f) { f("all", self.all); }
-  } gradients;
-  for (Tensor& x : gradients.all) x = full({}, 1e20);
+  std::vector<Tensor> gradients(100);
+  for (Tensor& x : gradients) x = full({}, 1e20);
   EXPECT_NEAR(clip_gradient_norm(gradients, 1) / 1e21, 1, 1e-7);
-  for (const Tensor& x : gradients.all) EXPECT_NEAR(x.item(), 0.1, 1e-8);
+  for (const Tensor& x : gradients) EXPECT_NEAR(x.item(), 0.1, 1e-8);
   EXPECT_NEAR(clip_gradient_norm(gradients, 2), 1, 1e-7);  // below the limit: unchanged
-  for (const Tensor& x : gradients.all) EXPECT_NEAR(x.item(), 0.1, 1e-8);
+  for (const Tensor& x : gradients) EXPECT_NEAR(x.item(), 0.1, 1e-8);
 }
 
 TEST(ClipGradientNorm, HoldsForSubnormalAndHugeNumbers) {

@@ -2,6 +2,7 @@
 // Against reference results: golden_gpt2_test.cpp.
 #include <capstan/nn/nn.h>
 #include <capstan/ops/elementwise.h>
+#include <capstan/ops/linear.h>
 #include <capstan/ops/matmul.h>
 #include <capstan/ops/rearrange.h>
 #include <gtest/gtest.h>
