@@ -8,6 +8,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include <capstan/ops/kernels/partial-inl.h>
+
 #include <algorithm>
 
 HWY_BEFORE_NAMESPACE();
@@ -16,11 +18,10 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 /// `rows` rows (at most 4) and `vectors` vectors of C; the last vector is cut to `last` lanes if `cut`.
 template <Index rows, Index vectors, bool cut, class T>
-HWY_INLINE void SmallTile(const Product<T>& p, Index i, Index j, std::size_t last) {
+HWY_INLINE void SmallTile(const Product<T>& p, Index i, Index j, Index last) {
   const hn::ScalableTag<T> d;
   using V = hn::Vec<decltype(d)>;
   constexpr Index lanes = static_cast<Index>(hn::MaxLanes(d));
-  const auto mask = hn::FirstN(d, last);
   const T* a = p.a + i * p.a_row;
   const T* b = p.b + j;
   V sum[rows][vectors];
@@ -28,12 +29,12 @@ HWY_INLINE void SmallTile(const Product<T>& p, Index i, Index j, std::size_t las
     for (Index v = 0; v < vectors; ++v) {
       const T* c = p.c + (i + r) * p.c_row + j + v * lanes;
       const bool partial = cut && v == vectors - 1;
-      sum[r][v] = !p.accumulate ? hn::Zero(d) : partial ? hn::MaskedLoad(mask, d, c) : hn::LoadU(d, c);
+      sum[r][v] = !p.accumulate ? hn::Zero(d) : partial ? LoadPart(d, c, last) : hn::LoadU(d, c);
     }
   for (Index k = 0; k < p.k; ++k) {
     V row[vectors];
     for (Index v = 0; v < vectors; ++v)
-      row[v] = cut && v == vectors - 1 ? hn::MaskedLoad(mask, d, b + v * lanes) : hn::LoadU(d, b + v * lanes);
+      row[v] = cut && v == vectors - 1 ? LoadPart(d, b + v * lanes, last) : hn::LoadU(d, b + v * lanes);
     for (Index r = 0; r < rows; ++r) {
       const V factor = hn::Set(d, a[r * p.a_row]);
       for (Index v = 0; v < vectors; ++v) sum[r][v] = hn::MulAdd(factor, row[v], sum[r][v]);
@@ -45,7 +46,7 @@ HWY_INLINE void SmallTile(const Product<T>& p, Index i, Index j, std::size_t las
     for (Index v = 0; v < vectors; ++v) {
       T* c = p.c + (i + r) * p.c_row + j + v * lanes;
       if (cut && v == vectors - 1) {
-        hn::BlendedStore(sum[r][v], mask, d, c);
+        StorePart(sum[r][v], d, c, last);
       } else {
         hn::StoreU(sum[r][v], d, c);
       }
@@ -53,7 +54,7 @@ HWY_INLINE void SmallTile(const Product<T>& p, Index i, Index j, std::size_t las
 }
 
 template <Index vectors, bool cut, class T>
-HWY_INLINE void SmallColumns(const Product<T>& p, Index j, std::size_t last) {
+HWY_INLINE void SmallColumns(const Product<T>& p, Index j, Index last) {
   Index i = 0;
   for (; i + 4 <= p.m; i += 4) SmallTile<4, vectors, cut>(p, i, j, last);
   for (; i < p.m; ++i) SmallTile<1, vectors, cut>(p, i, j, last);
@@ -68,7 +69,7 @@ HWY_INLINE void SmallOf(const Product<T>& p) {
     SmallColumns<1, false>(p, j, 0);
     j += lanes;
   }
-  if (j < p.n) SmallColumns<1, true>(p, j, static_cast<std::size_t>(p.n - j));
+  if (j < p.n) SmallColumns<1, true>(p, j, p.n - j);
 }
 
 HWY_ATTR void SmallF32(const Product<float>& p) { SmallOf(p); }

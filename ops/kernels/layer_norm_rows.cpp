@@ -75,16 +75,14 @@ HWY_INLINE void AddSums(const T* x, const T* dy, const Centre<T>& centre, T rstd
   };
   const auto high = hn::Set(narrow, centre.high), low = hn::Set(narrow, centre.low), rstd_v = hn::Set(narrow, rstd);
   for (Index j = 0; j < count; j += lanes) {
-    const std::size_t used = static_cast<std::size_t>(std::min(lanes, count - j));
-    const auto mask = hn::FirstN(narrow, used);
-    const auto wide_mask = hn::FirstN(wide, used);
-    const auto value = hn::MaskedLoad(mask, narrow, x + j);
+    const Index used = std::min(lanes, count - j);
+    const auto value = LoadPart(narrow, x + j, used);
     const auto normal = widened(hn::Mul(hn::Sub(hn::Sub(value, high), low), rstd_v));
-    const auto up = widened(hn::MaskedLoad(mask, narrow, dy + j));
+    const auto up = widened(LoadPart(narrow, dy + j, used));
     double* weights = sums + j;
     double* biases = sums + count + j;
-    hn::BlendedStore(hn::MulAdd(up, normal, hn::MaskedLoad(wide_mask, wide, weights)), wide_mask, wide, weights);
-    hn::BlendedStore(hn::Add(hn::MaskedLoad(wide_mask, wide, biases), up), wide_mask, wide, biases);
+    StorePart(hn::MulAdd(up, normal, LoadPart(wide, weights, used)), wide, weights, used);
+    StorePart(hn::Add(LoadPart(wide, biases, used), up), wide, biases, used);
   }
 }
 

@@ -9,6 +9,7 @@
 #endif
 
 #include <capstan/ops/kernels/element_loop.h>
+#include <capstan/ops/kernels/partial-inl.h>
 
 HWY_BEFORE_NAMESPACE();
 namespace capstan::kernels::HWY_NAMESPACE {
@@ -27,8 +28,7 @@ HWY_INLINE void MapOne(const Piece& piece, const F& f) {
   Index i = 0;
   for (; i + lanes <= count; i += lanes) hn::StoreU(f(d, scalar ? first : hn::LoadU(d, x + i)), d, y + i);
   if (i == count) return;
-  const auto mask = hn::FirstN(d, static_cast<std::size_t>(count - i));
-  hn::BlendedStore(f(d, scalar ? first : hn::MaskedLoad(mask, d, x + i)), mask, d, y + i);
+  StorePart(f(d, scalar ? first : LoadPart(d, x + i, count - i)), d, y + i, count - i);
 }
 
 template <class T, bool a_scalar, bool b_scalar, class F>
@@ -48,10 +48,9 @@ HWY_INLINE void MapTwoForm(const Piece& piece, const F& f) {
     hn::StoreU(f(d, at_a, at_b), d, y + i);
   }
   if (i == count) return;
-  const auto mask = hn::FirstN(d, static_cast<std::size_t>(count - i));
-  const auto at_a = a_scalar ? first_a : hn::MaskedLoad(mask, d, a + (a_scalar ? 0 : i));
-  const auto at_b = b_scalar ? first_b : hn::MaskedLoad(mask, d, b + (b_scalar ? 0 : i));
-  hn::BlendedStore(f(d, at_a, at_b), mask, d, y + i);
+  const auto at_a = a_scalar ? first_a : LoadPart(d, a + (a_scalar ? 0 : i), count - i);
+  const auto at_b = b_scalar ? first_b : LoadPart(d, b + (b_scalar ? 0 : i), count - i);
+  StorePart(f(d, at_a, at_b), d, y + i, count - i);
 }
 
 /// y[i] = f(d, a[i], b[i]).

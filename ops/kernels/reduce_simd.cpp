@@ -7,6 +7,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include <capstan/ops/kernels/partial-inl.h>
+
 #include <cmath>
 #include <limits>
 #include <type_traits>
@@ -23,12 +25,11 @@ HWY_INLINE V LoadWide(const double* x) { return hn::LoadU(D(), x); }
 HWY_INLINE V LoadWide(const float* x) { return hn::PromoteTo(D(), hn::LoadU(hn::Rebind<float, D>(), x)); }
 HWY_INLINE V LoadWidePart(const double* x, Index count, V rest) {
   const auto mask = hn::FirstN(D(), static_cast<std::size_t>(count));
-  return hn::IfThenElse(mask, hn::MaskedLoad(mask, D(), x), rest);
+  return hn::IfThenElse(mask, LoadPart(D(), x, count), rest);
 }
 HWY_INLINE V LoadWidePart(const float* x, Index count, V rest) {
   const hn::Rebind<float, D> narrow;
-  const auto mask = hn::FirstN(narrow, static_cast<std::size_t>(count));
-  const auto wide = hn::PromoteTo(D(), hn::MaskedLoad(mask, narrow, x));
+  const auto wide = hn::PromoteTo(D(), LoadPart(narrow, x, count));
   return hn::IfThenElse(hn::FirstN(D(), static_cast<std::size_t>(count)), wide, rest);
 }
 
@@ -102,10 +103,9 @@ HWY_INLINE void Rows(const T* x, Index row, Index rows, Index width, double scal
   for (; j + 8 * lanes <= width; j += 8 * lanes) Strip<fold, 8>(x + j, row, rows, scale, sums + j);
   for (; j + lanes <= width; j += lanes) Strip<fold, 1>(x + j, row, rows, scale, sums + j);
   if (j == width) return;
-  const auto mask = hn::FirstN(d, static_cast<std::size_t>(width - j));
-  V s = hn::MaskedLoad(mask, d, sums + j);
+  V s = LoadPart(d, sums + j, width - j);
   for (Index r = 0; r < rows; ++r) s = Step<fold>(s, LoadWidePart(x + r * row + j, width - j, hn::Zero(d)), scale);
-  hn::BlendedStore(s, mask, d, sums + j);
+  StorePart(s, d, sums + j, width - j);
 }
 
 template <class T>

@@ -9,6 +9,7 @@
 #endif
 
 #include <capstan/autograd/shape.h>
+#include <capstan/ops/kernels/partial-inl.h>
 
 #include <algorithm>
 #include <limits>
@@ -34,11 +35,11 @@ struct Part {
   using D = hn::ScalableTag<T>;
   using V = hn::Vec<D>;
   Index i;
-  hn::Mask<D> mask;
-  HWY_INLINE Part(Index begin, Index count) : i(begin), mask(hn::FirstN(D(), static_cast<std::size_t>(count))) {}
-  HWY_INLINE V Load(const T* x) const { return hn::MaskedLoad(mask, D(), x + i); }
-  HWY_INLINE void Store(V v, T* y) const { hn::BlendedStore(v, mask, D(), y + i); }
-  HWY_INLINE V Keep(V v) const { return hn::IfThenElseZero(mask, v); }
+  Index count;
+  HWY_INLINE hn::Mask<D> Mask() const { return hn::FirstN(D(), static_cast<std::size_t>(count)); }
+  HWY_INLINE V Load(const T* x) const { return LoadPart(D(), x + i, count); }
+  HWY_INLINE void Store(V v, T* y) const { StorePart(v, D(), y + i, count); }
+  HWY_INLINE V Keep(V v) const { return hn::IfThenElseZero(Mask(), v); }
 };
 
 /// f(place) along the row.
@@ -47,7 +48,7 @@ HWY_INLINE void RowEach(Index count, const F& f) {
   constexpr Index lanes = static_cast<Index>(hn::MaxLanes(hn::ScalableTag<T>()));
   Index i = 0;
   for (; i + lanes <= count; i += lanes) f(Whole<T>{i});
-  if (i < count) f(Part<T>(i, count - i));
+  if (i < count) f(Part<T>{i, count - i});
 }
 
 /// Σ f(place), by vectors over 1024 elements and in f64 beyond.
@@ -69,7 +70,7 @@ HWY_INLINE double RowSum(Index count, const F& f) {
       i += lanes;
     }
     if (i < end) {
-      const Part<T> part(i, end - i);
+      const Part<T> part{i, end - i};
       s1 = hn::Add(s1, part.Keep(f(part)));
     }
     total += static_cast<double>(hn::GetLane(hn::SumOfLanes(d, hn::Add(s0, s1))));
@@ -87,8 +88,8 @@ HWY_INLINE T RowMax(const T* x, Index count) {
   Index i = 0;
   for (; i + lanes <= count; i += lanes) largest = hn::Max(largest, hn::LoadU(d, x + i));
   if (i < count) {
-    const Part<T> part(i, count - i);
-    largest = hn::Max(largest, hn::IfThenElse(part.mask, part.Load(x), lowest));
+    const Part<T> part{i, count - i};
+    largest = hn::Max(largest, hn::IfThenElse(part.Mask(), part.Load(x), lowest));
   }
   return hn::GetLane(hn::MaxOfLanes(d, largest));
 }

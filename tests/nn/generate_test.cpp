@@ -55,6 +55,7 @@ TEST(Sample, InvertsTheCumulativeSum) {
   const Tensor logits = log(tensor({0.2, 0.5, 0.3}, DType::f64));
   for (const auto& [u, id] : {std::pair{0.0, 0}, {0.19, 0}, {0.21, 1}, {0.69, 1}, {0.71, 2}, {0.999999, 2}})
     EXPECT_EQ(sample(logits, 1, u), id) << u;
+  EXPECT_EQ(sample(tensor({0, 0}), 1, 0.5), 1);  // id 0 has [0, 0.5)
   const Tensor shifted = logits + 1000;
   for (const double u : {0.1, 0.4, 0.9}) EXPECT_EQ(sample(shifted, 1, u), sample(logits, 1, u));
 }
@@ -111,13 +112,13 @@ TEST(Generate, DrawsByItsKeyAlone) {
   const auto drawn = [&](Key key, double temperature) {
     return generate(gpt, {4}, {.count = 20, .temperature = temperature, .key = key});
   };
-  EXPECT_EQ(drawn({1, 2}, 1), drawn({1, 2}, 1));
-  EXPECT_NE(drawn({1, 2}, 1), drawn({1, 3}, 1));
-  EXPECT_NE(drawn({1, 2}, 1), drawn({2, 2}, 1));
+  EXPECT_EQ(drawn({1, 2}, 10), drawn({1, 2}, 10));
+  EXPECT_NE(drawn({1, 2}, 10), drawn({1, 3}, 10));
+  EXPECT_NE(drawn({1, 2}, 10), drawn({2, 2}, 10));
   EXPECT_EQ(drawn({1, 2}, 1e-6), generate(gpt, {4}, {.count = 20}));
   // Token i depends on number i: fewer tokens are a beginning of more.
-  const Ids few = generate(gpt, {4}, {.count = 7, .temperature = 1, .key = {1, 2}});
-  const Ids more = drawn({1, 2}, 1);
+  const Ids few = generate(gpt, {4}, {.count = 7, .temperature = 10, .key = {1, 2}});
+  const Ids more = drawn({1, 2}, 10);
   EXPECT_EQ(Ids(more.begin(), more.begin() + 8), few);
 }
 

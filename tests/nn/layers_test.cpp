@@ -1,6 +1,7 @@
 // Tests of the small layers: linear.h, embedding.h, layer_norm.h, mlp.h.
 #include <capstan/nn/nn.h>
 #include <capstan/ops/activation.h>
+#include <capstan/ops/elementwise.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -183,7 +184,8 @@ TEST(LayerNorm, Gradients) {  // CASES 17
     StateDict state = state_dict(norm);
     state["weight"] = draw(2, {4});
     load_state(norm, state);
-    const GradcheckReport report = check(norm, draw(3, {2, 3, 4}));
+    // Rows of some spread: differences with a step of 1e-3 see rows of ±1 as strongly curved.
+    const GradcheckReport report = check(norm, scale(draw(3, {2, 3, 4}), 4));
     EXPECT_TRUE(report) << report.failure;
   }
 }

@@ -144,7 +144,7 @@ TEST(Sgd, UpdatesInPlaceWhereTheModuleIsTheOnlyOwner) { expect_in_place(Sgd{.lr 
 
 TEST(Optimizers, Train) {
   Gpt model = small_gpt();
-  AdamW optimizer{.lr = 3e-3};
+  AdamW optimizer{.lr = 1e-2};
   const double first = loss_of(model).item();
   train(model, optimizer, 40);
   EXPECT_LT(loss_of(model).item(), first / 2);

@@ -81,28 +81,28 @@ TEST(StateDict, LoadsStrictly) {
 TEST(Summary, FoldsEqualBlocks) {
   Init init;
   const Gpt model(init, {.vocab = 50, .context = 16, .width = 32, .heads = 4, .blocks = 3});
-  EXPECT_EQ(summary(model), R"(parameter                        shape            times       elements
-tokens.table                     [50, 32]             1          1 600
-positions.table                  [16, 32]             1            512
-blocks.*.attention_norm.weight   [32]                 3             96
-blocks.*.attention_norm.bias     [32]                 3             96
-blocks.*.attention.query.weight  [32, 32]             3          3 072
-blocks.*.attention.query.bias    [32]                 3             96
-blocks.*.attention.key.weight    [32, 32]             3          3 072
-blocks.*.attention.key.bias      [32]                 3             96
-blocks.*.attention.value.weight  [32, 32]             3          3 072
-blocks.*.attention.value.bias    [32]                 3             96
+  EXPECT_EQ(summary(model), R"(parameter                          shape            times       elements
+tokens.table                       [50, 32]             1          1 600
+positions.table                    [16, 32]             1            512
+blocks.*.attention_norm.weight     [32]                 3             96
+blocks.*.attention_norm.bias       [32]                 3             96
+blocks.*.attention.query.weight    [32, 32]             3          3 072
+blocks.*.attention.query.bias      [32]                 3             96
+blocks.*.attention.key.weight      [32, 32]             3          3 072
+blocks.*.attention.key.bias        [32]                 3             96
+blocks.*.attention.value.weight    [32, 32]             3          3 072
+blocks.*.attention.value.bias      [32]                 3             96
 blocks.*.attention.project.weight  [32, 32]             3          3 072
-blocks.*.attention.project.bias  [32]                 3             96
-blocks.*.mlp_norm.weight         [32]                 3             96
-blocks.*.mlp_norm.bias           [32]                 3             96
-blocks.*.mlp.up.weight           [128, 32]            3         12 288
-blocks.*.mlp.up.bias             [128]                3            384
-blocks.*.mlp.down.weight         [32, 128]            3         12 288
-blocks.*.mlp.down.bias           [32]                 3             96
-norm.weight                      [32]                 1             32
-norm.bias                        [32]                 1             32
-total trained                                                   40 288
+blocks.*.attention.project.bias    [32]                 3             96
+blocks.*.mlp_norm.weight           [32]                 3             96
+blocks.*.mlp_norm.bias             [32]                 3             96
+blocks.*.mlp.up.weight             [128, 32]            3         12 288
+blocks.*.mlp.up.bias               [128]                3            384
+blocks.*.mlp.down.weight           [32, 128]            3         12 288
+blocks.*.mlp.down.bias             [32]                 3             96
+norm.weight                        [32]                 1             32
+norm.bias                          [32]                 1             32
+total trained                                                     40 288
 )");
 }
 
