@@ -29,7 +29,7 @@ bool Layout::contiguous() const {
 Layout Layout::permuted(const int* axes) const {
   Layout result = *this;
   for (int i = 0; i < rank(); ++i) {
-    result.shape_.set(i, shape_[axes[i]]);
+    result.shape_.set_trusted(i, shape_[axes[i]]);
     result.strides_.data()[i] = stride(axes[i]);
   }
   return result;
@@ -46,7 +46,7 @@ Layout Layout::transposed(int a, int b) const {
 Layout Layout::sliced(int axis, Index start, Index count, Index step) const {
   Layout result = *this;
   if (count > 0) result.offset_ += start * stride(axis);
-  result.shape_.set(axis, count);
+  result.shape_.set_trusted(axis, count);
   result.strides_.data()[axis] = stride(axis) * step;
   return result;
 }

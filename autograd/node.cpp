@@ -158,14 +158,20 @@ void TapeState::reset() {
   }
 }
 
-TapeState* join(TapeState* a, TapeState* b, std::string_view op) {
+TapeState* require_joinable(TapeState* a, TapeState* b, std::string_view op) {
   TapeState* older = a->born < b->born ? a : b;
-  TapeState* younger = older == a ? b : a;
+  const TapeState* younger = older == a ? b : a;
   if (!younger->of_transform || younger->running)
     fail(
         "{}: inputs must be recorded on one tape; got two unrelated tapes; detach() one input, or use grad() or vjp() "
         "inside",
         op);
+  return older;
+}
+
+TapeState* join(TapeState* a, TapeState* b, std::string_view op) {
+  TapeState* older = require_joinable(a, b, op);
+  TapeState* younger = older == a ? b : a;
   const auto shift = static_cast<std::uint32_t>(older->nodes.size());
   for (Node* node : younger->nodes) {
     Value* value = node->first_output();

@@ -133,6 +133,8 @@ inline TapeState* living_tape(const Link& link) {
   return tape;
 }
 
+/// The older of two tapes, which may absorb the younger; an Error for two unrelated tapes.
+TapeState* require_joinable(TapeState* a, TapeState* b, std::string_view op);
 /// One tape for two: absorbs a transform's tape into an older one; an Error for two unrelated tapes.
 TapeState* join(TapeState* a, TapeState* b, std::string_view op);
 

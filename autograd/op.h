@@ -57,8 +57,10 @@ struct Reads {
   std::uint64_t inputs = 0;
   std::uint64_t outputs = 0;
   static constexpr Reads none() { return {}; }
-  static constexpr Reads in(int i) { return {std::uint64_t{1} << i, 0}; }
-  static constexpr Reads out(int i) { return {0, std::uint64_t{1} << i}; }
+  /// i in [0, 64): the others cannot be read.
+  static constexpr Reads in(int i) { return {bit(i), 0}; }
+  static constexpr Reads out(int i) { return {0, bit(i)}; }
+  static constexpr std::uint64_t bit(int i) { return i >= 0 && i < 64 ? std::uint64_t{1} << i : 0; }
   /// This set if `condition` holds, else none.
   constexpr Reads when(bool condition) const { return condition ? *this : Reads{}; }
   friend constexpr Reads operator|(Reads a, Reads b) { return {a.inputs | b.inputs, a.outputs | b.outputs}; }
@@ -155,7 +157,7 @@ Tensors record(const Op& op, const OpInfo& info, Inputs in);
 }  // namespace detail
 
 /// Runs an op: infers, evaluates, and appends it to the inputs' tape if any input is recorded. Returns all outputs.
-/// If anything throws, nothing was appended. This is the entry for users' own ops; ops of the catalogue use `apply`.
+/// At most 64 outputs. If anything throws, nothing was appended. This is the entry for users' own ops; ops of the catalogue use `apply`.
 template <class O>
 Tensors record(const O& op, Inputs in) {
   static_assert(std::is_base_of_v<Op, O>, "capstan: an op derives from capstan::Op");

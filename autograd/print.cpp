@@ -46,6 +46,7 @@ std::string shortest(T value, bool scientific) {
 class Printer {
  public:
   explicit Printer(const Tensor& x) : x_(x), elided_(x.elements() > elide_above) {
+    if (x.elements() == 0) return;
     collect(0, x.layout().offset());
     format_cells();
   }

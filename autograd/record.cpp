@@ -26,6 +26,7 @@ namespace {
 
 Tensors evaluate(const Op& op, const OpInfo& info, Inputs in) {
   const Types types = op.infer(in);
+  if (types.size() > 64) fail("{}: an op has at most 64 outputs; got {}", info.name, types.size());
   Tensors outputs;
   if (info.has_view) {
     if (const std::optional<Layout> layout = op.view(in)) {
@@ -87,19 +88,29 @@ void append(TapeState& tape, const Op& op, const OpInfo& info, Inputs in, std::u
 Tensors record(const Op& op, const OpInfo& info, Inputs in) {
   TapeState* tape = nullptr;
   std::uint64_t wanted = 0;
+  bool apart = false;  // inputs stand on several tapes, of which all but the oldest are transforms' own
   for (int i = 0; i < in.size(); ++i) {
     if (!in[i].defined())
       fail("{}: inputs must hold values; got an empty handle as input {}; assign a tensor to it first", info.name, i);
     TapeState* other = living_tape(Access::link(in[i]));
     if (!other) continue;
-    tape = tape && tape != other ? join(tape, other, info.name) : other;
+    if (tape && tape != other) {
+      tape = require_joinable(tape, other, info.name);
+      apart = true;
+    }
+    if (!tape) tape = other;
     if (i < 64) wanted |= std::uint64_t{1} << i;
   }
   Tensors outputs = evaluate(op, info, in);
   if (!tape) return outputs;
   bool any_float = false;
   for (const Tensor& x : outputs) any_float = any_float || is_float(x.dtype());
-  if (any_float) append(*tape, op, info, in, wanted, outputs);
+  if (!any_float) return outputs;
+  for (int i = 0; apart && i < in.size(); ++i) {
+    TapeState* other = living_tape(Access::link(in[i]));
+    if (other && other != tape) tape = join(tape, other, info.name);
+  }
+  append(*tape, op, info, in, wanted, outputs);
   return outputs;
 }
 

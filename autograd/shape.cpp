@@ -5,32 +5,29 @@
 
 namespace capstan {
 
-namespace {
-constexpr Index max_elements = Index{1} << 62;
-
-void check_size(Index size) {
-  if (size < 0) fail("shape: sizes must not be negative; got {}", size);
-}
-}  // namespace
-
 Shape::Shape(std::span<const Index> sizes) {
   if (sizes.size() > max_rank) fail("shape: at most {} axes; got {}", max_rank, sizes.size());
   rank_ = static_cast<int>(sizes.size());
+  for (int i = 0; i < rank_; ++i) sizes_.data()[i] = sizes[static_cast<std::size_t>(i)];
+  check();
+}
+
+// Sizes of 0 count as 1 here, so that no product of the others can wrap.
+void Shape::check() const {
+  constexpr Index max_elements = Index{1} << 62;
   Index count = 1;
-  for (int i = 0; i < rank_; ++i) {
-    const Index size = sizes[static_cast<std::size_t>(i)];
-    check_size(size);
-    sizes_.data()[i] = size;
+  for (const Index size : *this) {
+    if (size < 0) fail("shape: sizes must not be negative; got {}", size);
     if (size > 0 && count > max_elements / size)
-      fail("shape: at most 2^62 elements; got sizes {}", fmt::join(sizes, " x "));
+      fail("shape: at most 2^62 elements; got sizes {}", fmt::join(begin(), end(), " x "));
     count *= std::max<Index>(size, 1);
   }
 }
 
 void Shape::push_back(Index size) {
-  check_size(size);
   if (rank_ == max_rank) fail("shape: at most {} axes; got one more", max_rank);
   sizes_.data()[rank_++] = size;
+  if (size != 1) check();
 }
 
 int Shape::axis(const char* op, int axis) const {

@@ -63,7 +63,14 @@ class Shape {
   /// Turns an axis in [-rank, rank) into one in [0, rank); outside is an Error that begins with `op`.
   int axis(const char* op, int axis) const;
   void push_back(Index size);
-  void set(int axis, Index size) { sizes_.data()[axis] = size; }
+  /// Replaces one size; checked like the constructors.
+  void set(int axis, Index size) {
+    const bool grows = size < 0 || size > sizes_.data()[axis];
+    sizes_.data()[axis] = size;
+    if (grows) check();
+  }
+  /// Replaces one size where the whole is known to be legal: a view of a checked tensor.
+  void set_trusted(int axis, Index size) { sizes_.data()[axis] = size; }
   /// This shape with its last `count` axes removed.
   Shape drop_back(int count = 1) const {
     return Shape(std::span<const Index>(begin(), static_cast<std::size_t>(rank_ - count)));
@@ -80,6 +87,7 @@ class Shape {
   }
 
  private:
+  void check() const;
   void copy(const Shape& other) {
     rank_ = other.rank_;
     sizes_.low = other.sizes_.low;

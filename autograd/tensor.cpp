@@ -74,7 +74,7 @@ double Tensor::at(std::initializer_list<Index> index) const {
   for (int i = 0; fits && i < rank(); ++i) {
     const Index along = wanted[static_cast<std::size_t>(i)];
     fits = along >= 0 && along < shape()[i];
-    position += along * layout_.stride(i);
+    if (fits) position += along * layout_.stride(i);
   }
   if (!fits) fail("at: the index must lie inside the shape {}; got [{}]", shape(), fmt::join(wanted, ", "));
   return visit_dtype(dtype_, [&](auto zero) {

@@ -6,6 +6,11 @@
 
 namespace capstan::detail {
 
+void require_cotangent(const Tensor& cotangent) {
+  if (!cotangent.defined())
+    fail("vjp: the cotangent must hold a value; got an empty handle; for a scalar f use grad()");
+}
+
 Transform::~Transform() {
   if (own_) own_->release();
 }
@@ -35,6 +40,12 @@ void Transform::backward(const Tensor& y, const Tensor& cotangent) {
     fail("{}: the cotangent must have y's shape and dtype; got {} {} for y {} {}", name_, cotangent.dtype(),
          cotangent.shape(), y.dtype(), y.shape());
   gradients_.assign(watched_.size(), Tensor());
+  for (const Tensor& x : watched_)
+    if (Access::link(x).tape && !living_tape(Access::link(x)))
+      fail(
+          "{}: the tape that f's argument stands on must outlive f; it was consumed or destroyed inside f; pass "
+          "{{.keep = true}} to that backward",
+          name_);
   TapeState* tape = living_tape(Access::link(y));
   std::vector<Value*> targets;
   for (const Tensor& x : watched_)

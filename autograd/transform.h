@@ -50,6 +50,8 @@ struct ValueAndGradient {
 };
 
 namespace detail {
+void require_cotangent(const Tensor& cotangent);
+
 template <class S, class F>
 ValueAndGradient<S> differentiate(const char* name, const S& x, F&& f, const Tensor& cotangent) {
   Transform transform(name);
@@ -67,9 +69,10 @@ ValueAndGradient<S> differentiate(const char* name, const S& x, F&& f, const Ten
 
 /// y = f(x) and xᵀ-gradient Σ cotangent · ∂y/∂x: the vector–Jacobian product. x is a tensor, a vector of tensors or a
 /// module; f is called once, with a watched copy. Gradients are with respect to the argument only: what f captures is a
-/// constant here, but recorded on its own tape, so that outer derivatives see it. An Error if the cotangent does not fit y.
+/// constant here, but recorded on its own tape, so that outer derivatives see it. Errors: the cotangent is an empty handle or does not fit y.
 template <class S, class F>
 ValueAndGradient<S> vjp(const S& x, F&& f, const Tensor& cotangent) {
+  detail::require_cotangent(cotangent);
   return detail::differentiate("vjp", x, std::forward<F>(f), cotangent);
 }
 

@@ -27,6 +27,7 @@ const MultiHeadAttention::Config& checked(const MultiHeadAttention::Config& conf
   if (config.width <= 0 || config.heads <= 0 || config.width % config.heads != 0)
     fail("MultiHeadAttention: width must be a positive multiple of heads; got width {} and heads {}", config.width,
          config.heads);
+  if (config.kv_heads < 0) fail("MultiHeadAttention: kv_heads must not be negative; got {}", config.kv_heads);
   if (config.heads % kv_heads != 0)
     fail("MultiHeadAttention: heads must be a multiple of kv_heads; got heads {} and kv_heads {}", config.heads,
          kv_heads);

@@ -1,4 +1,4 @@
-// All of the nn layer: modules, optimisers, generation. For checkpoints see io/checkpoint.h.
+// All that a program needs to compose and train models: modules, optimisers, generation, and the ops below them. For checkpoints see io/checkpoint.h.
 #pragma once
 
 #include <capstan/autograd/create.h>
@@ -14,5 +14,4 @@
 #include <capstan/nn/state_dict.h>
 #include <capstan/nn/summary.h>
 #include <capstan/nn/transformer.h>
-#include <capstan/ops/cross_entropy.h>
-#include <capstan/ops/reduce.h>
+#include <capstan/ops/ops.h>

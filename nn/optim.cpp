@@ -12,6 +12,9 @@ namespace capstan::nn {
 namespace {
 
 void check_pair(const char* optimizer, const detail::Pair& pair) {
+  if (!pair.parameter->defined() || !is_float(pair.parameter->dtype()))
+    fail("{}: a parameter must be f32 or f64; got {} for {}", optimizer,
+         pair.parameter->defined() ? name_of(pair.parameter->dtype()) : "an empty handle", pair.name);
   if (!pair.gradient.defined() || pair.gradient.shape() != pair.parameter->shape() ||
       pair.gradient.dtype() != pair.parameter->dtype())
     fail("{}: a gradient must have its parameter's shape and dtype; got {} for {} {} {}", optimizer,
@@ -97,7 +100,13 @@ void AdamW::load_state(const StateDict& saved) {
     const auto v = second.find(name), t = steps.find(name);
     if (v == second.end() || t == steps.end())
       fail("AdamW: the state must hold a second_moment and steps for each name; got none for {}", name);
-    loaded[name] = {x, v->second, static_cast<Index>(t->second.item())};
+    const double count = t->second.item();
+    if (!(count >= 0 && count <= 0x1p53) || count != std::floor(count))
+      fail("AdamW: steps must be a whole number, not negative; got {} for {}", count, name);
+    if (!is_float(x.dtype()) || v->second.dtype() != x.dtype() || v->second.shape() != x.shape())
+      fail("AdamW: the moments must be f32 or f64, of one shape and dtype; got {} {} and {} {} for {}", x.dtype(),
+           x.shape(), v->second.dtype(), v->second.shape(), name);
+    loaded[name] = {x, v->second, static_cast<Index>(count)};
   }
   state = std::move(loaded);
 }

@@ -32,7 +32,12 @@ struct CrossEntropy final : Op {
   double smoothing;
 
   CrossEntropy(std::optional<Index> ignore_index, double label_smoothing)
-      : ignore(ignore_index), smoothing(label_smoothing) {}
+      : ignore(ignore_index), smoothing(label_smoothing) {
+    // A value that no i32 target can have ignores nothing.
+    if (ignore &&
+        (*ignore < std::numeric_limits<std::int32_t>::min() || *ignore > std::numeric_limits<std::int32_t>::max()))
+      ignore.reset();
+  }
 
   Reads reads(Wanted) const override { return Reads::in(0) | Reads::in(1); }
 

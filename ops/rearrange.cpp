@@ -39,8 +39,8 @@ struct Transpose final : Op {
   Transpose(int a_, int b_) : a(a_), b(b_) {}
   Types infer(Inputs in) const override {
     Shape shape = in[0].shape();
-    shape.set(a, in[0].shape()[b]);
-    shape.set(b, in[0].shape()[a]);
+    shape.set_trusted(a, in[0].shape()[b]);
+    shape.set_trusted(b, in[0].shape()[a]);
     return {Type{shape, in[0].dtype()}};
   }
   std::optional<Layout> view(Inputs in) const override { return in[0].layout().transposed(a, b); }
@@ -52,7 +52,7 @@ struct Permute final : Op {
   std::array<int, max_rank> axes{};
   Types infer(Inputs in) const override {
     Shape shape = in[0].shape();
-    for (int i = 0; i < shape.rank(); ++i) shape.set(i, in[0].shape()[axes[static_cast<std::size_t>(i)]]);
+    for (int i = 0; i < shape.rank(); ++i) shape.set_trusted(i, in[0].shape()[axes[static_cast<std::size_t>(i)]]);
     return {Type{shape, in[0].dtype()}};
   }
   std::optional<Layout> view(Inputs in) const override { return in[0].layout().permuted(axes.data()); }
@@ -156,7 +156,7 @@ struct Concat final : Op {
             "concat: tensors must agree in dtype and in all sizes but that of axis {}; got {} {} and, as number {}, {} "
             "{}",
             axis, in[0].dtype(), in[0].shape(), i, in[i].dtype(), in[i].shape());
-      total += in[i].shape()[axis];
+      if (__builtin_add_overflow(total, in[i].shape()[axis], &total)) fail("concat: at most 2^62 elements; got more along axis {}", axis);
     }
     shape.set(axis, total);
     return {Type{shape, in[0].dtype()}};

@@ -42,9 +42,22 @@ Text read(const Options& options) {
   return read_text({options.data.begin(), options.data.end()});
 }
 
+void make_folder(const std::string& out) {
+  std::error_code error;
+  std::filesystem::create_directories(out, error);
+  if (error) fail("--out: must be a folder that can be made; got \"{}\": {}", out, error.message());
+}
+
+/// How to go on from here, as a command that works in any folder.
+std::string how_to_go_on(const Options& options) {
+  return fmt::format("go on with: examples/run --resume {}",
+                     std::filesystem::absolute(options.checkpoint_file()).lexically_normal().string());
+}
+
 void describe(const Options& options, const Corpus& corpus, const Entropies& baseline, const Trainer& trainer) {
   const Text& text = corpus.text();
-  print(fmt::format("data        {} bytes in {} files, hash {}", text.size(), text.files.size(), hash_of(text)));
+  print(fmt::format("data        {} bytes in {} file{}, hash {}", text.size(), text.files.size(),
+                    text.files.size() == 1 ? "" : "s", hash_of(text)));
   print(fmt::format("split       {} bytes to train on, {} ({:.1f} %) to validate on, in {} blocks",
                     corpus.training_bytes(), corpus.validation_bytes(),
                     100.0 * static_cast<double>(corpus.validation_bytes()) / static_cast<double>(text.size()),
@@ -154,13 +167,14 @@ int run(int count, const char* const* arguments) {
   const Entropies baseline = entropies(corpus.text());
   Trainer trainer(options, corpus);
   if (options.resume) trainer.load(checkpoint);
-  std::filesystem::create_directories(options.out);
+  make_folder(options.out);
   MetricsFile metrics = options.resume ? MetricsFile::resume(options.metrics_file(), trainer.step())
                                        : MetricsFile::create(options.metrics_file());
 
   describe(options, corpus, baseline, trainer);
   if (options.resume)
-    print(fmt::format("resumed     after step {}", trainer.step()));
+    print(fmt::format("resumed     after step {}{}", trainer.step(),
+                      trainer.step() < options.steps ? "" : "; nothing is left to train"));
   else
     print(fmt::format("start       validation {:.4f} nats per byte", trainer.validate(options.eval_windows)));
 
@@ -168,12 +182,18 @@ int run(int count, const char* const* arguments) {
   if (training.train()) {
     print(fmt::format("stopped after step {} of {}; saved {}", trainer.step(), options.steps,
                       options.checkpoint_file().string()));
-    print(fmt::format("go on with: examples/run --resume {}", options.checkpoint_file().string()));
+    print(how_to_go_on(options));
     return exit_interrupted;
   }
   const double loss = training.final_validation();
   print(fmt::format("end         validation {:.4f} nats per byte after step {}, {:.3f} of the bigram entropy", loss,
                     trainer.step(), loss / baseline.bigram));
+  if (trainer.step() < options.steps) {
+    print(fmt::format(
+        "the time was up after step {} of {}; the learning rate follows the steps, so more of them will help",
+        trainer.step(), options.steps));
+    print(how_to_go_on(options));
+  }
   if (options.sample_bytes > 0)
     print(fmt::format("\nsample      temperature {}, seed {}\n{}\n", options.temperature, options.seed,
                       printable(trainer.sample())));

@@ -58,8 +58,10 @@ void cross_entropy(ConstView logits, ConstView targets, std::int64_t ignore, dou
       if (target == ignore) return;
       const RowTerms row_terms = kernels.terms(x, classes, smoothing != 0);
       const double log_sum = std::log(row_terms.sum_exp);
-      // log softmax(x)_c = x_c − max − log_sum; with smoothing 0 the other classes do not count, be they −∞.
-      double value = log_sum - (1 - smoothing) * (static_cast<double>(x[target]) - row_terms.largest);
+      // log softmax(x)_c = x_c − max − log_sum; with smoothing 0 the other classes do not count, with 1 the target
+      // does not count by itself, be they −∞.
+      double value = log_sum;
+      if (smoothing != 1) value -= (1 - smoothing) * (static_cast<double>(x[target]) - row_terms.largest);
       if (smoothing != 0) value -= smoothing / static_cast<double>(classes) * row_terms.sum;
       losses[row] = static_cast<T>(value);
       if (logs != nullptr) logs[row] = static_cast<T>(row_terms.largest + log_sum);

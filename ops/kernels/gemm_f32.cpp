@@ -6,6 +6,7 @@
 
 #include <dlfcn.h>
 #include <dnnl.h>
+#include <signal.h>
 
 #include <algorithm>
 #include <optional>
@@ -45,6 +46,23 @@ class SingleThread {
   int before_ = 1;
 };
 
+/// Holds signals back on this thread while alive. The AVX-512 code that oneDNN 2.6 generates keeps data below the stack
+/// pointer, where the kernel writes the frame of a signal handler: a Ctrl-C in the middle of a product corrupted the heap.
+class NoSignals {
+ public:
+  NoSignals() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~NoSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  NoSignals(const NoSignals&) = delete;
+  NoSignals& operator=(const NoSignals&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
 /// An operand as BLAS wants it: rows or columns dense, and the distance between them.
 struct Operand {
   const float* data;
@@ -76,6 +94,7 @@ void gemm_large(const Product<float>& p) {
   if (!a) a = packed(p.a, p.m, p.k, p.a_row, p.a_column, a_copy.data());
   if (!b) b = packed(p.b, p.k, p.n, p.b_row, p.b_column, b_copy.data());
   const SingleThread single;
+  const NoSignals no_signals;
   const float beta = p.accumulate ? 1.0f : 0.0f;
   const dnnl_status_t status = dnnl_sgemm(a->transposed, b->transposed, p.m, p.n, p.k, 1.0f, a->data, a->leading,
                                           b->data, b->leading, beta, p.c, std::max(p.c_row, p.n));

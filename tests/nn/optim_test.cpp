@@ -330,5 +330,27 @@ TEST(ClipGradientNorm, RefusesWhatIsNotFiniteAndWritesNothing) {  // CASES 53
   EXPECT_EQ(refused(two(1, 1), std::nan("")), "clip_gradient_norm: max_norm must be positive; got nan");
 }
 
+TEST(Optimizer, AParameterThatIsNoFloatIsRefusedBeforeAnythingChanges) {
+  using List = std::vector<Tensor>;
+  List parameters{tensor({1, 2}), tensor({1, 2}, DType::i32)};
+  const List gradients{tensor({1, 1}), tensor({1, 1}, DType::i32)};
+  EXPECT_EQ(error_of([&] { Sgd{}.step(parameters, gradients); }), "Sgd: a parameter must be f32 or f64; got i32 for 1");
+  EXPECT_EQ(error_of([&] { AdamW{}.step(parameters, gradients); }),
+            "AdamW: a parameter must be f32 or f64; got i32 for 1");
+  expect_exactly(parameters[0], {2}, {1, 2});
+  expect_exactly(parameters[1], {2}, {1, 2});
+}
+
+TEST(AdamW, StepsThatAreNoCountAreRefusedOnLoading) {
+  for (const double steps : {std::numeric_limits<double>::quiet_NaN(), 1e300, -1.0, 2.5}) {
+    const StateDict saved{{"first_moment.w", tensor({0.0})},
+                          {"second_moment.w", tensor({0.0})},
+                          {"steps.w", full({}, steps, DType::f64)}};
+    EXPECT_NE(error_of([&] { AdamW{}.load_state(saved); }).find("AdamW: steps must be a whole number"),
+              std::string::npos)
+        << steps;
+  }
+}
+
 }  // namespace
 }  // namespace capstan::nn

@@ -1,4 +1,5 @@
 // Cross-entropy: values, ignored tokens, smoothing, reductions, errors. Gradient checks: samples/embedding_samples.cpp.
+#include <capstan/autograd/gradcheck.h>
 #include <capstan/autograd/create.h>
 #include <capstan/autograd/tape.h>
 #include <capstan/ops/cross_entropy.h>
@@ -147,6 +148,21 @@ TEST(CrossEntropy, NamesWhatDoesNotFit) {
             "cross_entropy: logits must be f32 or f64; got i32; cast it first");
   EXPECT_EQ(error_of([&] { cross_entropy(logits, targets, {.label_smoothing = 1.5}); }),
             "cross_entropy: label_smoothing must be in [0, 1]; got 1.5");
+}
+
+TEST(CrossEntropy, AnIgnoreIndexThatNoTargetCanHaveIgnoresNothingAtAnyOrder) {
+  const Tensor logits = tensor({{1, 2, 4}, {0, 1, 3}}, DType::f64), targets = tensor({2, 0}, DType::i32);
+  const auto f = [&](const std::vector<Tensor>& in) {
+    return std::vector{cross_entropy(in[0], targets, {.ignore_index = Index{1} << 40, .label_smoothing = 0.1})};
+  };
+  const GradcheckReport report = gradcheck(f, {logits});
+  EXPECT_TRUE(report.passed) << report.failure;
+}
+
+TEST(CrossEntropy, WithSmoothingOneTheTargetDoesNotCountByItself) {
+  const Tensor logits = tensor({{-std::numeric_limits<double>::infinity(), 0}}, DType::f64);
+  EXPECT_EQ(cross_entropy(logits, tensor({0}, DType::i32), {.label_smoothing = 1}).item(),
+            std::numeric_limits<double>::infinity());
 }
 
 }  // namespace

@@ -241,5 +241,12 @@ TEST(Rearrange, NothingIsKeptForBackwardAndViewsCopyNothing) {
   EXPECT_EQ(sum(tape.backward(y, broadcast_to(ones({}), y.shape())).of(x)).item(), 24);
 }
 
+TEST(OneHot, ACountThatWrapsIsRefused) {
+  EXPECT_EQ(test::error_of([] {
+              one_hot(tensor({0, 1, 2, 3}, DType::i32), Index{1} << 62);
+            }),
+            "shape: at most 2^62 elements; got sizes 4 x 4611686018427387904");
+}
+
 }  // namespace
 }  // namespace capstan
