@@ -52,7 +52,8 @@ TEST(Transform, ErrorsToTheLetter) {
       ": f must return a scalar; got [2, 8]; reduce it with sum() or mean(), or give a cotangent to vjp()";
   EXPECT_EQ(error_of([&] { grad(x, square); }), "grad" + not_a_scalar);
   EXPECT_EQ(error_of([&] { value_and_grad(x, square); }), "value_and_grad" + not_a_scalar);
-  EXPECT_EQ(error_of([&] { vjp(x, square, Tensor()); }), "vjp" + not_a_scalar);
+  EXPECT_EQ(error_of([&] { vjp(x, square, Tensor()); }),
+            "vjp: the cotangent must hold a value; got an empty handle; for a scalar f use grad()");
   EXPECT_EQ(error_of([&] { vjp(x, square, ones({8})); }),
             "vjp: the cotangent must have y's shape and dtype; got f32 [8] for y f32 [2, 8]");
   EXPECT_EQ(error_of([&] { grad(Tensor(), square); }),

@@ -233,9 +233,11 @@ TEST(Optimizers, RefuseStateThatDoesNotFit) {
     return optimizer;
   };
   const std::string rest = ": the state must have its parameter's shape and dtype; got ";
-  expect_refused(adamw(two_elements, b), good, "AdamW" + rest + "f64 [2] for b f64 [3]");
-  expect_refused(adamw(b, two_elements), good, "AdamW" + rest + "f64 [2] for b f64 [3]");
-  expect_refused(adamw(b, zeros({3})), good, "AdamW" + rest + "f32 [3] for b f64 [3]");
+  expect_refused(adamw(two_elements, two_elements), good, "AdamW" + rest + "f64 [2] for b f64 [3]");
+  expect_refused(adamw(zeros({3}), zeros({3})), good, "AdamW" + rest + "f32 [3] for b f64 [3]");
+  const std::string unequal = "AdamW: the moments must be f32 or f64, of one shape and dtype; got ";
+  EXPECT_EQ(error_of([&] { adamw(b, two_elements); }), unequal + "f64 [3] and f64 [2] for b");
+  EXPECT_EQ(error_of([&] { adamw(b, zeros({3})); }), unequal + "f64 [3] and f32 [3] for b");
   Sgd sgd{.momentum = 0.9};
   sgd.load_state({{"momentum.w", w}, {"momentum.b", two_elements}});
   expect_refused(sgd, good, "Sgd" + rest + "f64 [2] for b f64 [3]");

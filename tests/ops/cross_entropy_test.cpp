@@ -1,6 +1,6 @@
 // Cross-entropy: values, ignored tokens, smoothing, reductions, errors. Gradient checks: samples/embedding_samples.cpp.
-#include <capstan/autograd/gradcheck.h>
 #include <capstan/autograd/create.h>
+#include <capstan/autograd/gradcheck.h>
 #include <capstan/autograd/tape.h>
 #include <capstan/ops/cross_entropy.h>
 #include <capstan/ops/elementwise.h>
