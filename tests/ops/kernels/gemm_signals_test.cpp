@@ -5,14 +5,15 @@
 #include <signal.h>
 #include <sys/time.h>
 
+#include <atomic>
 #include <chrono>
 #include <random>
 
 namespace capstan::kernels {
 namespace {
 
-volatile sig_atomic_t signals = 0;
-void count(int) { signals = signals + 1; }
+std::atomic<int> signals = 0;  // handlers run on any thread
+void count(int) { signals.fetch_add(1, std::memory_order_relaxed); }
 
 class Alarm {
  public:
