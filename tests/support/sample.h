@@ -21,6 +21,8 @@ struct Sample {
   std::vector<Tensor> exactly_zero = {};
   /// Step of the differences relative to max(1, |x|); smaller where inputs are large but what they do has the scale of 1.
   double step = 1e-3;
+  /// The largest number that f makes of its inputs on the way: f32 rounds there. Only where it is above 1 and above them.
+  double largest_inside = 1;
 };
 
 using Samples = std::vector<Sample>;
