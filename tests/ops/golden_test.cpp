@@ -36,7 +36,6 @@ constexpr LeftOut left_out[] = {
      "the mean of nothing is NaN there, and an error here (tested in reduce_test.cpp)"},
     {"layer_norm", "rms_norm", 18, "comes with the LLaMA modules"},
     {"highorder", "rms_norm", 1, "comes with the LLaMA modules"},
-    {"cross_entropy", "class_weights", 22, "class weights come later"},
 };
 
 /// The same, for f32 alone: cases whose numbers do not exist there.
@@ -287,11 +286,12 @@ Reduction reduction_of(const std::string& name) {
 }
 
 TEST_P(Golden, CrossEntropy) {
-  for_each_case("cross_entropy", dtype(), 30, [&](const GoldenCase& golden) {
+  for_each_case("cross_entropy", dtype(), 52, [&](const GoldenCase& golden) {
     check(golden, dtype(), bound(), [](const GoldenCase& g, const Named& in) {
       return Named{{"loss", cross_entropy(in.at("logits"), in.at("targets"),
                                           {.ignore_index = g.options["ignore_index"].get<Index>(),
                                            .label_smoothing = g.options["label_smoothing"],
+                                           .weights = optional_input(in, "class_weights"),
                                            .reduction = reduction_of(g.options["reduction"])})}};
     });
   });
