@@ -65,7 +65,8 @@ int main() {
   fmt::print("right rule: {}, orders 1 and 2, {} derivatives compared\n", right ? "passed" : right.failure,
              right.entries);
 
-  const auto wrong = gradcheck([](const std::vector<Tensor>& in) { return std::vector{squareplus(in[0], 0.001)}; }, {x});
+  const auto wrong =
+      gradcheck([](const std::vector<Tensor>& in) { return std::vector{squareplus(in[0], 0.001)}; }, {x});
   fmt::print("wrong rule: {}\n", wrong ? "passed" : "caught");
 
   try {
