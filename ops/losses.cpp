@@ -88,12 +88,11 @@ Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targ
 
 Tensor kl_div(const Tensor& log_probabilities, const Tensor& targets, const KlDivOptions& options) {
   require_alike("kl_div", "log_probabilities", log_probabilities, "targets", targets);
-  // Selected inside and outside: where t is 0, neither log t nor x = −∞ may reach a product, not even one with 0.
+  // Selected before the logarithm and after the product: where t is 0, neither log t nor x = −∞ may come out.
   const Tensor possible =
       options.log_target ? not_equal(targets, -std::numeric_limits<double>::infinity()) : not_equal(targets, 0.0);
-  const Tensor x = where(possible, log_probabilities, 0.0);
   const Tensor t = where(possible, targets, options.log_target ? 0.0 : 1.0);
-  const Tensor terms = options.log_target ? exp(t) * (t - x) : t * (log(t) - x);
+  const Tensor terms = options.log_target ? exp(t) * (t - log_probabilities) : t * (log(t) - log_probabilities);
   return reduced(where(possible, terms, 0.0), options.reduction);
 }
 
