@@ -12,7 +12,8 @@ inline constexpr std::string_view catalog[] = {
     // autograd/accumulate.h
     "accumulate",
     // ops/elementwise.h
-    "add", "sub", "mul", "div", "neg", "scale", "exp", "log", "tanh", "sqrt", "sin", "cos", "erf", "erfc", "clamp",
+    "add", "sub", "mul", "div", "minimum", "maximum", "neg", "scale", "abs", "exp", "log", "tanh", "sqrt", "rsqrt", "pow",
+    "sigmoid", "sin", "cos", "erf", "erfc", "clamp",
     // ops/compare.h
     "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "logical_and", "logical_or", "logical_not",
     // ops/select.h
@@ -30,7 +31,7 @@ inline constexpr std::string_view catalog[] = {
     // ops/cross_entropy.h
     "cross_entropy",
     // ops/activation.h
-    "relu", "gelu_tanh", "gelu_erf",
+    "relu", "gelu_tanh", "gelu_erf", "silu", "softplus",
     // ops/layer_norm.h
     "layer_norm",
 };

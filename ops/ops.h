@@ -9,9 +9,11 @@
 #include <capstan/ops/embedding.h>
 #include <capstan/ops/layer_norm.h>
 #include <capstan/ops/linear.h>
+#include <capstan/ops/losses.h>
 #include <capstan/ops/mask.h>
 #include <capstan/ops/matmul.h>
 #include <capstan/ops/rearrange.h>
 #include <capstan/ops/reduce.h>
+#include <capstan/ops/reduction.h>
 #include <capstan/ops/select.h>
 #include <capstan/ops/softmax.h>

@@ -33,7 +33,8 @@ Samples reduce_samples();       // reduce.h
 Samples rearrange_samples();    // rearrange.h
 Samples matmul_samples();       // matmul.h, linear.h
 Samples softmax_samples();      // softmax.h
-Samples embedding_samples();    // embedding.h, cross_entropy.h
+Samples embedding_samples();    // embedding.h
+Samples losses_samples();       // cross_entropy.h
 Samples activation_samples();   // activation.h, layer_norm.h
 Samples engine_samples();       // autograd/accumulate.h
 
