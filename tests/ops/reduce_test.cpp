@@ -259,7 +259,8 @@ TEST(Reduce, ErrorsNameWhatMustHold) {
             "variance: there must be more elements for each result than the correction of 3; got shape [2, 3] over axes "
             "{-1}");
   EXPECT_EQ(error_of([&] { variance(zeros({0})); }),
-            "variance: there must be more elements for each result than the correction of 0; got shape [0] over axes {0}");
+            "variance: there must be more elements for each result than the correction of 0; got shape [0] over axes "
+            "{0}");
   EXPECT_EQ(error_of([&] { variance(x, 0, {.correction = -1}); }), "variance: correction must not be negative; got -1");
   EXPECT_EQ(error_of([&] { variance(x, {0, 0}); }), "variance: axes must differ; got {0, 0} for shape [2, 3]");
   EXPECT_EQ(error_of([&] { variance(ones({2}, DType::i32)); }),
