@@ -131,7 +131,7 @@ struct Loops<std::int32_t> {
 };
 
 constexpr Index dense_piece = 4096, strided_piece = 512;
-constexpr Index row_width = 512, row_block = 64;
+constexpr Index row_width = 512, row_block = 128;
 /// Elements a group (and a task) should have, and how many groups there may be.
 constexpr Index group_elements = 65536, most_groups = 256, task_elements = 32768;
 /// With this many independent pieces of output, long reductions are not cut.

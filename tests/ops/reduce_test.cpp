@@ -55,7 +55,13 @@ TEST(Reduce, ReadsStrides) {
 }
 
 TEST(Reduce, AMillionF32TermsLoseNothing) {
-  EXPECT_NEAR(sum(full({250, 250}, 1.23456)).item(), 77160, 0.01);
+  const Tensor square = full({250, 250}, 1.23456), wide = full({250, 750}, 1.23456);
+  EXPECT_NEAR(sum(square).item(), 77160, 0.01);
+  for (const Tensor& view : {square, transpose(square), slice(wide, 1, 0, to_end, 3), slice(wide, 1, 300, 550)}) {
+    EXPECT_NEAR(sum(view).item(), 77160, 0.01);
+    for (const int axis : {0, 1})
+      for (const double line : sum(view, axis).to_doubles()) EXPECT_NEAR(line, 77160.0 / 250, 4e-5);
+  }
   EXPECT_EQ(sum(full({1 << 24}, 1)).item(), 1 << 24);
   const Tensor x = uniform(Key{.seed = 5}, {300, 301}, -1, 1);
   double exact = 0;
