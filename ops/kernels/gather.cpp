@@ -7,8 +7,8 @@
 
 namespace capstan::kernels {
 
-// Lines along the last axis: y[j] = x[start + j · step + id(j) · stride], where `step` is 0 if the ids choose along that
-// very axis.
+// Lines along the last axis: y[j] = x[start + j · step + id(j) · stride], where `step` is 0 if the ids choose along
+// that very axis.
 void gather(ConstView x, int axis, ConstView ids, View y) {
   const int last = y.shape().rank() - 1;
   const Index stride = x.layout->stride(axis), count = y.shape()[last], id_step = ids.layout->stride(last);

@@ -11,8 +11,8 @@ namespace capstan::kernels {
 /// y[…, m, …] = x[…, ids[…, m, …], …]; any dtype. y has ids' shape, row-major.
 void gather(ConstView x, int axis, ConstView ids, View y);
 
-/// y[…, n, …] = Σ of src[…, m, …] over m with ids[…, m, …] = n, in order of m in f64, rounded once; 0 where there is none.
-/// f32, f64. src has ids' shape; y is row-major.
+/// y[…, n, …] = Σ of src[…, m, …] over m with ids[…, m, …] = n, in order of m in f64, rounded once; 0 where there is
+/// none. f32, f64. src has ids' shape; y is row-major.
 void scatter_add(ConstView src, int axis, ConstView ids, View y);
 
 }  // namespace capstan::kernels

@@ -1,11 +1,11 @@
 // Sums, maxima and minima over any set of axes of a strided operand. Not for: argmax (arg.h), running sums (scan.h),
 // softmax's row statistics (softmax.h).
 //
-// Sums are blocked and pairwise: f32 is widened to f64 on the way in and rounded once at the end. The innermost blocks are
-// at most 4096 neighbours, added in 8 or more interleaved partial sums, or 128 rows, added column by column; everything
-// above is joined pairwise. So no element passes through more than some 512 + log2(n) additions, and n f64 terms err by
-// at most that many times ε Σ |x|, whatever n, the axes and the strides. The order is fixed by shape and strides, never
-// by the number of threads, so the bytes are the same for any of them.
+// Sums are blocked and pairwise: f32 is widened to f64 on the way in and rounded once at the end. The innermost blocks
+// are at most 4096 neighbours, added in 8 or more interleaved partial sums, or 128 rows, added column by column;
+// everything above is joined pairwise. So no element passes through more than some 512 + log2(n) additions, and n f64
+// terms err by at most that many times ε Σ |x|, whatever n, the axes and the strides. The order is fixed by shape and
+// strides, never by the number of threads, so the bytes are the same for any of them.
 #pragma once
 
 #include <capstan/autograd/view.h>

@@ -1,5 +1,5 @@
-// Softmax, log-softmax and log-sum-exp over one axis, and their backward kernels. Not for: attention (its fused kernel keeps its own
-// row statistics).
+// Softmax, log-softmax and log-sum-exp over one axis, and their backward kernels. Not for: attention (its fused kernel
+// keeps its own row statistics).
 //
 // x, y, dy have one dtype (f32 or f64) and one shape; inputs may have any strides, outputs are row-major. `axis` is in
 // [0, rank). An axis of length 0 does nothing.

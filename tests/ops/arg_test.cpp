@@ -1,4 +1,5 @@
-// ops/arg.h and ops/scan.h: values by hand, ties, NaN, memory layouts, errors. Gradient checks: samples/reduce_samples.cpp.
+// ops/arg.h and ops/scan.h: values by hand, ties, NaN, memory layouts, errors. Gradient checks:
+// samples/reduce_samples.cpp.
 #include <capstan/autograd/create.h>
 #include <capstan/autograd/tape.h>
 #include <capstan/ops/arg.h>

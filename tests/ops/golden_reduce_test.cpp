@@ -122,8 +122,8 @@ TEST_P(GoldenReduce, TheMeanOfNothingIsAnErrorInsteadOfNaN) {
       "elementwise_reduce", 1, [](const GoldenCase& g) { return g.name == "mean_zero_size"; },
       [&](const GoldenCase& g) {
         const Tensor x = in_dtype(g.inputs.at("x"), dtype());
-        EXPECT_EQ(error_of([&] { mean(x, 1); }).rfind("mean: there must be at least one element for each result; got", 0),
-                  0u);
+        EXPECT_EQ(error_of([&] { mean(x, 1); }),
+                  "mean: there must be at least one element for each result; got shape [2, 0] over axes {1}");
       });
 }
 

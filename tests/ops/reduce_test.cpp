@@ -262,8 +262,8 @@ TEST(Reduce, ErrorsNameWhatMustHold) {
   EXPECT_EQ(error_of([&] { min(zeros({0})); }),
             "min: there must be at least one element for each result; got shape [0] over axes {0}");
   EXPECT_EQ(error_of([&] { variance(x, -1, {.correction = 3}); }),
-            "variance: there must be more elements for each result than the correction of 3; got shape [2, 3] over axes "
-            "{-1}");
+            "variance: there must be more elements for each result than the correction of 3; got shape [2, 3] over "
+            "axes {-1}");
   EXPECT_EQ(error_of([&] { variance(zeros({0})); }),
             "variance: there must be more elements for each result than the correction of 0; got shape [0] over axes "
             "{0}");

@@ -1,4 +1,5 @@
-// Softmax, log-softmax and log-sum-exp: values, extreme rows, memory layouts, errors. Gradient checks: samples/softmax_samples.cpp.
+// Softmax, log-softmax and log-sum-exp: values, extreme rows, memory layouts, errors. Gradient checks:
+// samples/softmax_samples.cpp.
 #include <capstan/autograd/create.h>
 #include <capstan/autograd/tape.h>
 #include <capstan/ops/elementwise.h>
