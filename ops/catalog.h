@@ -19,13 +19,19 @@ inline constexpr std::string_view catalog[] = {
     // ops/select.h
     "where", "cast",
     // ops/reduce.h
-    "sum", "mean", "max",
+    "sum", "mean", "max", "min",
+    // ops/arg.h, ops/scan.h
+    "argmax", "argmin", "cumsum",
     // ops/rearrange.h
     "reshape", "transpose", "permute", "broadcast_to", "slice", "pad", "concat", "one_hot",
+    // ops/stack.h
+    "flip",
+    // ops/gather.h
+    "gather", "scatter_add",
     // ops/matmul.h, ops/linear.h
     "matmul", "linear",
     // ops/softmax.h
-    "softmax", "log_softmax",
+    "softmax", "log_softmax", "logsumexp",
     // ops/embedding.h
     "embedding", "embedding_transpose",
     // ops/cross_entropy.h

@@ -29,8 +29,9 @@ using Samples = std::vector<Sample>;
 
 Samples elementwise_samples();  // elementwise.h
 Samples compare_samples();      // compare.h, select.h
-Samples reduce_samples();       // reduce.h
+Samples reduce_samples();       // reduce.h, arg.h, scan.h
 Samples rearrange_samples();    // rearrange.h
+Samples gather_samples();       // gather.h, stack.h
 Samples matmul_samples();       // matmul.h, linear.h
 Samples softmax_samples();      // softmax.h
 Samples embedding_samples();    // embedding.h
