@@ -11,7 +11,8 @@ void require_cotangent(const Tensor& cotangent) {
     fail("vjp: the cotangent must hold a value; got an empty handle; for a scalar f use grad()");
 }
 
-void require_like(const char* name, const char* what, const Tensor& direction, const Tensor& x, const std::string& path) {
+void require_like(const char* name, const char* what, const Tensor& direction, const Tensor& x,
+                  const std::string& path) {
   if (!x.defined() || !is_float(x.dtype())) return;
   if (direction.defined() && direction.shape() == x.shape() && direction.dtype() == x.dtype()) return;
   fail("{}: {} must have x's shape and dtype; got {} for {} {}{}", name, what,

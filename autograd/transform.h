@@ -69,7 +69,8 @@ struct ValueAndGradient {
 namespace detail {
 void require_cotangent(const Tensor& cotangent);
 /// An Error unless `direction` may stand beside x: the same shape and dtype if x is f32 or f64; `path` names it.
-void require_like(const char* name, const char* what, const Tensor& direction, const Tensor& x, const std::string& path);
+void require_like(const char* name, const char* what, const Tensor& direction, const Tensor& x,
+                  const std::string& path);
 void require_count(const char* name, const char* what, std::size_t directions, std::size_t tensors);
 
 /// All differentiable tensors of a structure.

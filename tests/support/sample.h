@@ -33,7 +33,7 @@ Samples matmul_samples();       // matmul.h, linear.h
 Samples softmax_samples();      // softmax.h
 Samples embedding_samples();    // embedding.h, cross_entropy.h
 Samples activation_samples();   // activation.h, layer_norm.h
-Samples engine_samples();       // autograd/accumulate.h
+Samples engine_samples();       // autograd/accumulate.h, autograd/checkpoint.h
 
 /// All of them.
 Samples all_samples();
