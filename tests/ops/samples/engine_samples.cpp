@@ -8,13 +8,12 @@
 #include <capstan/ops/select.h>
 #include <capstan/ops/softmax.h>
 
+#include "support/makers.h"
 #include "support/sample.h"
 
 namespace capstan::test {
 
 namespace {
-
-Tensor random(std::uint64_t seed, const Shape& shape) { return normal(Key{.seed = seed}, shape, 0, 1, DType::f64); }
 
 std::vector<Tensor> sum_of_all(const std::vector<Tensor>& terms) { return {accumulate(terms)}; }
 
