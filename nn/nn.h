@@ -1,6 +1,7 @@
 // All that a program needs to compose and train models: modules, optimisers, generation, and the ops below them. For checkpoints see io/checkpoint.h.
 #pragma once
 
+#include <capstan/autograd/checkpoint.h>
 #include <capstan/autograd/create.h>
 #include <capstan/autograd/transform.h>
 #include <capstan/nn/attention.h>

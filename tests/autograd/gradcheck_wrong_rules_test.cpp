@@ -167,7 +167,7 @@ TEST(ExpectGradients, PassesRightRules) {
   EXPECT_GRADIENTS([](const List& x) -> List { return {record(Product{}, x[0], x[1])[0]}; },  // … or a list
                    {random(1, {2}), random(2, {2})}, {.order = 1, .label = "product"});
   if (cube({random(1, {3})}).defined())
-    EXPECT_GRADIENTS(cube, {random(1, {3})}) << "is one statement";
+    EXPECT_GRADIENTS(cube, {random(1, {3})}) << ": is one statement";
   else
     FAIL();
 }
@@ -176,7 +176,7 @@ TEST(ExpectGradients, FailsOnWrongRulesWithTheSentence) {
   const auto cube = [](const List& x) { return record(Cube(true), x[0])[0]; };
   EXPECT_NONFATAL_FAILURE(EXPECT_GRADIENTS(cube, {random(1, {3})}, {.label = "cube"}),
                           "cube: order 2, cotangent on output 0: the derivative by input 0 at [");
-  EXPECT_NONFATAL_FAILURE(EXPECT_GRADIENTS(cube, {random(1, {3})}) << "case 3", "case 3");
+  EXPECT_NONFATAL_FAILURE(EXPECT_GRADIENTS(cube, {random(1, {3})}) << ": case 3", " is allowed: case 3");
   EXPECT_GRADIENTS(cube, {random(1, {3})}, {.order = 1});
   EXPECT_NONFATAL_FAILURE(
       EXPECT_GRADIENTS([](const List& x) { return record(Product(1.001), x[0], x[0])[0]; }, {random(1, {3})}),

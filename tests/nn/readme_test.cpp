@@ -51,13 +51,17 @@ TEST(Gate, Gradients) {
 }
 
 TEST(Readme, AModelIsTrained) {
-  const std::vector<std::pair<Tensor, Tensor>> batches{{tensor({{1, 2}}, DType::i32), tensor({{2, 3}}, DType::i32)}};
+  struct Batch {
+    Tensor ids, targets;
+  };
+  const std::vector<Batch> batches{{tensor({{1, 2}}, DType::i32), tensor({{2, 3}}, DType::i32)}};
 
   nn::Init init{.seed = 7};
   nn::Gpt model(init, {.vocab = 256, .context = 128, .width = 128, .heads = 4, .blocks = 4});
   nn::AdamW optimizer{.lr = 3e-4};
-  for (const auto& [ids, targets] : batches) {  // i32 [B, T] each
-    auto [loss, gradients] = value_and_grad(model, [&](const nn::Gpt& m) { return cross_entropy(m(ids), targets); });
+  for (const auto& batch : batches) {  // ids and targets, i32 [B, T] each
+    const auto loss = [&](const nn::Gpt& m) { return cross_entropy(m(batch.ids), batch.targets); };
+    auto [value, gradients] = value_and_grad(model, loss);
     optimizer.step(model, gradients);
   }
   EXPECT_EQ(optimizer.state.begin()->second.steps, 1);
