@@ -37,7 +37,7 @@ Samples softmax_samples();      // softmax.h
 Samples embedding_samples();    // embedding.h
 Samples losses_samples();       // cross_entropy.h
 Samples activation_samples();   // activation.h, layer_norm.h
-Samples engine_samples();       // autograd/accumulate.h
+Samples engine_samples();       // autograd/accumulate.h, autograd/checkpoint.h
 
 /// All of them.
 Samples all_samples();
