@@ -1,6 +1,7 @@
 #include "ops/samples/large_samples.h"
 
 #include <capstan/autograd/accumulate.h>
+#include <capstan/autograd/checkpoint.h>
 #include <capstan/autograd/create.h>
 #include <capstan/ops/kernels/parallel.h>
 #include <capstan/ops/ops.h>
@@ -60,7 +61,10 @@ class LargeSamples {
     };
     one("neg", neg), one("exp", exp), one("log", log), one("tanh", tanh), one("sqrt", sqrt), one("sin", sin);
     one("cos", cos), one("erf", erf), one("erfc", erfc), one("relu", relu), one("gelu_tanh", gelu_tanh);
-    one("gelu_erf", gelu_erf);
+    one("gelu_erf", gelu_erf), one("silu", silu), one("softplus", softplus), one("sigmoid", sigmoid), one("abs", abs);
+    one("rsqrt", rsqrt);
+    one("pow", [](const Tensor& x) { return pow(x, 2.5); });
+    one("checkpoint", [](const Tensor& x) { return checkpoint(x, [](const Tensor& y) { return exp(y); }); });
     one("scale", [](const Tensor& x) { return scale(x, -1.5, 0.25); });
     one("clamp", [](const Tensor& x) { return clamp(x, 0.75, 1.25); });
     one("cast", [](const Tensor& x) { return cast(x, DType::f32); });
@@ -71,6 +75,7 @@ class LargeSamples {
       add(op, {Shape{400, 500}, Shape{400, 500}}, [f](const List& x) { return f(x[0], x[1]); });
     };
     two("add", add_), two("sub", sub), two("mul", mul), two("div", div);
+    two("minimum", minimum), two("maximum", maximum);
     two("equal", equal), two("not_equal", not_equal), two("less", less), two("less_equal", less_equal);
     two("greater", greater), two("greater_equal", greater_equal);
     two("logical_and", [](const Tensor& a, const Tensor& b) { return logical_and(a > 1.0, b > 1.0); });
@@ -85,6 +90,11 @@ class LargeSamples {
     reduce("sum", [](const Tensor& x) { return sum(x, Axes{0, 2}); });
     reduce("mean", [](const Tensor& x) { return mean(x, Axes{0, 2}); });
     reduce("max", [](const Tensor& x) { return max(x, Axes{0, 2}); });
+    reduce("min", [](const Tensor& x) { return min(x, Axes{0, 2}); });
+    reduce("argmax", [](const Tensor& x) { return argmax(x, -1); });
+    reduce("argmin", [](const Tensor& x) { return argmin(x, 1); });
+    reduce("cumsum", [](const Tensor& x) { return cumsum(x, -1); });
+    reduce("logsumexp", [](const Tensor& x) { return logsumexp(x, -1); });
     reduce("softmax", [](const Tensor& x) { return softmax(x, -1); });
     reduce("log_softmax", [](const Tensor& x) { return log_softmax(x, 1); });
   }
@@ -99,6 +109,11 @@ class LargeSamples {
     move("slice", [](const Tensor& x) { return slice(x, 1, 1, to_end, 2); });
     move("pad", [](const Tensor& x) { return pad(x, 0, 1, 2); });
     move("concat", [](const Tensor& x) { return concat({x, x}, 1); });
+    move("flip", [](const Tensor& x) { return flip(x, Axes{0, 1}); });
+    add_ids("gather", {400, 500}, {400, 600}, 500,
+            [](const Tensor& x, const Tensor& ids) { return gather(x, 1, ids); });
+    add_ids("scatter_add", {400, 500}, {400, 500}, 300,
+            [](const Tensor& x, const Tensor& ids) { return scatter_add(x, 1, ids, 300); });
     add_ids("one_hot", {1}, {3000}, 50, [](const Tensor&, const Tensor& ids) { return one_hot(ids, 50, DType::f64); });
   }
   void layers() {
@@ -155,8 +170,9 @@ ThreadsOutcome same_on_any_threads_when_large(std::string_view op) {
 }
 
 bool has_no_gradient(std::string_view op) {
-  constexpr std::string_view list[] = {"equal",         "not_equal",   "less",       "less_equal",  "greater",
-                                       "greater_equal", "logical_and", "logical_or", "logical_not", "one_hot"};
+  constexpr std::string_view list[] = {"equal",       "not_equal",     "less",        "less_equal",
+                                       "greater",     "greater_equal", "logical_and", "logical_or",
+                                       "logical_not", "one_hot",       "argmax",      "argmin"};
   return std::ranges::find(list, op) != std::end(list);
 }
 
