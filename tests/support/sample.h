@@ -33,6 +33,9 @@ Samples matmul_samples();       // matmul.h, linear.h
 Samples softmax_samples();      // softmax.h
 Samples embedding_samples();    // embedding.h, cross_entropy.h
 Samples activation_samples();   // activation.h, layer_norm.h
+Samples rms_norm_samples();     // rms_norm.h
+Samples dropout_samples();      // dropout.h
+Samples rotary_samples();       // rotary.h
 Samples engine_samples();       // autograd/accumulate.h
 
 /// All of them.
