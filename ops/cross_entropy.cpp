@@ -54,7 +54,7 @@ struct CrossEntropy final : Op {
   }
   void eval(Inputs in, Outputs out) const override {
     require_ids(name, "targets", in[1].view(), in[0].shape().back(), ignore);
-    kernels::cross_entropy(in[0].view(), in[1].view(), kernel_ignore(), smoothing, out[0], View{});
+    kernels::cross_entropy(in[0].view(), in[1].view(), kernel_ignore(), smoothing, out[0]);
   }
 
   // loss = log Σ exp(x) − Σ_c q_c x_c, q being the target distribution   ⇒   dx = dloss (softmax(x) − q)

@@ -3,6 +3,7 @@
 #include <capstan/ops/compare.h>
 #include <capstan/ops/ids.h>
 #include <capstan/ops/mask.h>
+#include <capstan/ops/require.h>
 
 #include <algorithm>
 #include <limits>
@@ -52,7 +53,8 @@ Mask Mask::window(Bounds left, Bounds right, Align align) {
 }
 
 Mask Mask::padding(const Tensor& lengths) {
-  if (!lengths.defined() || lengths.dtype() != DType::i32 || lengths.rank() != 1)
+  ops::require_defined("mask", "lengths", lengths);
+  if (lengths.dtype() != DType::i32 || lengths.rank() != 1)
     fail("mask: lengths must be i32 [B]; got {} {}", lengths.dtype(), lengths.shape());
   Mask mask;
   mask.lengths_ = lengths.dense();
@@ -71,7 +73,8 @@ Mask Mask::padding(const std::vector<Index>& lengths) {
 }
 
 Mask Mask::keep(const Tensor& keep) {
-  if (!keep.defined() || keep.dtype() != DType::boolean)
+  ops::require_defined("mask", "keep", keep);
+  if (keep.dtype() != DType::boolean)
     fail(
         "mask: keep must be bool, true where a query may attend; got {}; pass numbers to be added to the scores as a "
         "Bias",

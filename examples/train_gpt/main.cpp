@@ -160,7 +160,11 @@ int run(int count, const char* const* arguments) {
   }
   nn::Checkpoint checkpoint;
   if (options.resume) {
-    checkpoint = nn::load_checkpoint(options.resume_file().string());
+    const std::string file = options.resume_file().string();
+    if (!std::filesystem::exists(file))
+      fail("resume: there must be a checkpoint to go on from; got no file {}; name one, or start anew without --resume",
+           file);
+    checkpoint = nn::load_checkpoint(file);
     options = options_of(checkpoint, options);
   }
   const Corpus corpus(read(options), options.context);

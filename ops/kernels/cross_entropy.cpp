@@ -44,17 +44,14 @@ void for_targets(ConstView logits, ConstView targets, F f) {
 
 }  // namespace
 
-void cross_entropy(ConstView logits, ConstView targets, std::int64_t ignore, double smoothing, View loss,
-                   View logsumexp) {
+void cross_entropy(ConstView logits, ConstView targets, std::int64_t ignore, double smoothing, View loss) {
   const Index classes = logits.shape().back();
   visit_float(logits.dtype, [&](auto zero) {
     using T = decltype(zero);
     const CrossEntropyRows<T> kernels = cross_entropy_rows(T{});
     T* losses = loss.data<T>();
-    T* logs = logsumexp.layout == nullptr ? nullptr : logsumexp.data<T>();
     for_targets<T>(logits, targets, [&](Index row, const T* x, std::int64_t target) {
       losses[row] = 0;
-      if (logs != nullptr) logs[row] = 0;
       if (target == ignore) return;
       const RowTerms row_terms = kernels.terms(x, classes, smoothing != 0);
       const double log_sum = std::log(row_terms.sum_exp);
@@ -64,7 +61,6 @@ void cross_entropy(ConstView logits, ConstView targets, std::int64_t ignore, dou
       if (smoothing != 1) value -= (1 - smoothing) * (static_cast<double>(x[target]) - row_terms.largest);
       if (smoothing != 0) value -= smoothing / static_cast<double>(classes) * row_terms.sum;
       losses[row] = static_cast<T>(value);
-      if (logs != nullptr) logs[row] = static_cast<T>(row_terms.largest + log_sum);
     });
   });
 }

@@ -11,14 +11,12 @@
 
 namespace capstan::kernels {
 
-/// loss [...] = −Σ_c q_c log softmax(logits)_c, and exactly 0 for ignored rows, which are not read. logsumexp [...] =
-/// log Σ_c exp(logits_c), 0 for ignored rows; absent if its `layout` is null. Both row-major.
-void cross_entropy(ConstView logits, ConstView targets, std::int64_t ignore, double smoothing, View loss,
-                   View logsumexp);
+/// loss [...] = −Σ_c q_c log softmax(logits)_c, row-major; exactly 0 for ignored rows, which are not read.
+void cross_entropy(ConstView logits, ConstView targets, std::int64_t ignore, double smoothing, View loss);
 
 /// dlogits [..., V] = dloss · (softmax(logits) − q); exactly 0 in ignored rows. dloss [...] may have any strides.
-/// Computes the softmax anew instead of reading logsumexp: as exp(logits − logsumexp) it would lose as many digits as
-/// the logits are large.
+/// Computes the softmax anew instead of reading a saved log-sum-exp: as exp(logits − logsumexp) it would lose as many
+/// digits as the logits are large.
 void cross_entropy_backward(ConstView logits, ConstView targets, std::int64_t ignore, double smoothing, ConstView dloss,
                             View dlogits);
 

@@ -177,7 +177,8 @@ TEST_F(TrainGpt, BadInputEndsWithOneSentence) {
   EXPECT_TRUE(last_line().starts_with("train_gpt: ")) << last_line();
   EXPECT_NE(last_line().find("missing"), std::string::npos) << last_line();
   EXPECT_EQ(run({"--resume", out("nothing").string()}), 1);
-  EXPECT_TRUE(last_line().starts_with("train_gpt: ")) << last_line();
+  EXPECT_EQ(last_line(), "train_gpt: resume: there must be a checkpoint to go on from; got no file " +
+                             out("nothing").string() + "; name one, or start anew without --resume");
 }
 
 }  // namespace
