@@ -181,8 +181,8 @@ TEST(AttentionSemantics, EveryLengthIsTheDefinition) {  // CASES 41
 // ---- groups of heads ------------------------------------------------------------------------------------------------
 
 TEST(AttentionSemantics, GradientsOfSharedHeadsAreSumsOverTheirGroup) {  // CASES 45
-  for (const auto& [heads, key_heads] : {std::pair<Index, Index>{12, 12}, {32, 8}, {28, 4}, {4, 1}}) {
-    const Index group = heads / key_heads;
+  for (const auto& pair : {std::pair<Index, Index>{12, 12}, {32, 8}, {28, 4}, {4, 1}}) {
+    const Index heads = pair.first, key_heads = pair.second, group = heads / key_heads;
     const Tensor q = draw(1, {2, heads, 3, 2}), k = draw(2, {2, key_heads, 4, 2}), v = draw(3, {2, key_heads, 4, 3}),
                  up = draw(4, {2, heads, 3, 3});
     const AttentionOptions options{.mask = Mask::causal(Align::bottom_right) & Mask::keep(coin(7, {heads, 3, 4}))};
