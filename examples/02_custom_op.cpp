@@ -2,11 +2,11 @@
 // The rule is written in ops, so second derivatives exist too. Next: 03_attention_by_hand.
 //
 // Output:
-//   softplus([-1, 0, 2])  [0.31326169 0.69314718 2.12692801]  f64 [3]
-//   slope                 [0.26894142 0.5        0.88079708]  f64 [3]
+//   squareplus([-1, 0, 2])  [0.61803399 1.         2.41421356]  f64 [3]
+//   slope                   [0.2763932  0.5        0.85355339]  f64 [3]
 //   right rule: passed, orders 1 and 2, 9 derivatives compared
 //   wrong rule: caught
-//   softplus: x must be f32 or f64; got i32 [2]
+//   squareplus: x must be f32 or f64; got i32 [2]
 #include <capstan/autograd/create.h>
 #include <capstan/autograd/format.h>
 #include <capstan/autograd/gradcheck.h>
@@ -18,13 +18,14 @@
 
 using namespace capstan;
 
-// y = log(1 + exp(x)), elementwise; x f32 or f64 of any shape. `slope_error` spoils the rule, to show that the check sees it.
-struct Softplus final : Op {
-  static constexpr std::string_view name = "softplus";
+// y = (x + √(x² + 4)) / 2, elementwise (Barron 2021); x f32 or f64 of any shape. `slope_error` spoils the rule, to show that
+// the check sees it.
+struct Squareplus final : Op {
+  static constexpr std::string_view name = "squareplus";
   double slope_error = 0;
 
   Types infer(Inputs in) const override {
-    if (!is_float(in[0].dtype())) fail("softplus: x must be f32 or f64; got {} {}", in[0].dtype(), in[0].shape());
+    if (!is_float(in[0].dtype())) fail("squareplus: x must be f32 or f64; got {} {}", in[0].dtype(), in[0].shape());
     return {Type{in[0].shape(), in[0].dtype()}};
   }
 
@@ -33,35 +34,42 @@ struct Softplus final : Op {
     visit_float(x.dtype(), [&](auto zero) {
       using T = decltype(zero);
       T* y = out[0].data<T>();
-      for (const T value : x.data<T>()) *y++ = std::max(value, T{0}) + std::log1p(std::exp(-std::abs(value)));
+      for (const T value : x.data<T>()) {
+        const T root = std::sqrt(value * value + 4);
+        *y++ = value < 0 ? 2 / (root - value) : (value + root) / 2;  // the same number, without cancellation
+      }
     });
   }
 
   Reads reads(Wanted) const override { return Reads::in(0); }
 
-  // dy/dx = 1 / (1 + exp(−x))   ⇒   dx = dy / (1 + exp(−x))
-  Tensors vjp(const Call& call) const override { return {call.dout(0) * (1 + slope_error) / (1.0 + exp(-call.in(0)))}; }
+  // dy/dx = (1 + x / √(x² + 4)) / 2   ⇒   dx = dy (1 + x / √(x² + 4)) / 2
+  Tensors vjp(const Call& call) const override {
+    const Tensor& x = call.in(0);
+    return {call.dout(0) * (1.0 + x / sqrt(x * x + 4.0)) * (0.5 + slope_error)};
+  }
 };
 
-Tensor softplus(const Tensor& x, double slope_error = 0) {
-  Softplus op;
+Tensor squareplus(const Tensor& x, double slope_error = 0) {
+  Squareplus op;
   op.slope_error = slope_error;
   return record(op, x)[0];
 }
 
 int main() {
   const Tensor x = tensor({-1, 0, 2}, DType::f64);
-  fmt::print("softplus([-1, 0, 2])  {}\n", softplus(x));
-  fmt::print("slope                 {}\n", grad(x, [](const Tensor& z) { return sum(softplus(z)); }));
+  fmt::print("squareplus([-1, 0, 2])  {}\n", squareplus(x));
+  fmt::print("slope                   {}\n", grad(x, [](const Tensor& z) { return sum(squareplus(z)); }));
 
-  const auto right = gradcheck([](const std::vector<Tensor>& in) { return std::vector{softplus(in[0])}; }, {x});
+  const auto right = gradcheck([](const std::vector<Tensor>& in) { return std::vector{squareplus(in[0])}; }, {x});
   fmt::print("right rule: {}, orders 1 and 2, {} derivatives compared\n", right ? "passed" : right.failure,
              right.entries);
 
-  const auto wrong = gradcheck([](const std::vector<Tensor>& in) { return std::vector{softplus(in[0], 0.001)}; }, {x});
+  const auto wrong =
+      gradcheck([](const std::vector<Tensor>& in) { return std::vector{squareplus(in[0], 0.001)}; }, {x});
   fmt::print("wrong rule: {}\n", wrong ? "passed" : "caught");
 
   try {
-    softplus(tensor({1, 2}, DType::i32));
+    squareplus(tensor({1, 2}, DType::i32));
   } catch (const Error& error) { fmt::print("{}\n", error.what()); }
 }

@@ -21,11 +21,6 @@ GatedMlp::GatedMlp(Init& init, const Config& config)
                   .bias = config.bias,
                   .deviation = config.residual_deviation ? config.residual_deviation : config.deviation}) {}
 
-namespace {
-// By tanh: 1 / (1 + exp(−x)) has ∞ · 0 in its gradient where exp overflows.
-Tensor swish(const Tensor& x) { return x * scale(tanh(scale(x, 0.5)), 0.5, 0.5); }
-}  // namespace
-
-Tensor GatedMlp::operator()(const Tensor& x) const { return down(swish(gate(x)) * up(x)); }
+Tensor GatedMlp::operator()(const Tensor& x) const { return down(silu(gate(x)) * up(x)); }
 
 }  // namespace capstan::nn

@@ -1,10 +1,8 @@
-#include <capstan/autograd/op.h>
 #include <capstan/ops/activation.h>
 #include <capstan/ops/apply.h>
 #include <capstan/ops/compare.h>
 #include <capstan/ops/elementwise.h>
-#include <capstan/ops/kernels/elementwise.h>
-#include <capstan/ops/require.h>
+#include <capstan/ops/elementwise_parts.h>
 #include <capstan/ops/select.h>
 
 #include <numbers>
@@ -12,43 +10,23 @@
 namespace capstan::ops {
 namespace {
 
-Types same_float(std::string_view op, Inputs in) {
-  require_float(op, "x", in[0]);
-  return {Type{in[0].shape(), in[0].dtype()}};
-}
-
-/// dy ⊙ slope(x) by two passes of kernels.
-Tensors times_slope(const Call& call, kernels::Unary slope) {
-  Buffer dx(call.in_shape(0), call.in_dtype(0));
-  kernels::unary(slope, call.in(0).view(), dx.view());
-  kernels::binary(kernels::Binary::mul, call.dout(0).view(), dx.view(), dx.view());
-  return {Tensor(std::move(dx))};
-}
-
 struct Relu final : Op {
   static constexpr std::string_view name = "relu";
 
   // y > 0 exactly where x > 0, and y is what the next op keeps anyway.
   Reads reads(Wanted) const override { return Reads::out(0); }
-  Types infer(Inputs in) const override { return same_float(name, in); }
+  Types infer(Inputs in) const override { return infer_float(name, in); }
   void eval(Inputs in, Outputs out) const override { kernels::unary(kernels::Unary::relu, in[0].view(), out[0]); }
 
   // dx = dy where y > 0, else 0
   Tensors vjp(const Call& call) const override { return {where(call.out(0) > 0.0, call.dout(0), 0.0)}; }
 };
 
-/// 1 / (1 + exp(−z)). The clamp keeps exp finite, and so derivatives of any order: ∞ · 0 would make them NaN. Beyond it the
-/// value is below 10⁻³⁴ (f32) or 10⁻³⁰³ (f64) instead of 0.
-Tensor sigmoid(const Tensor& z) {
-  const double limit = z.dtype() == DType::f64 ? 700 : 80;
-  return 1.0 / (exp(-clamp(z, -limit, limit)) + 1.0);
-}
-
 struct GeluTanh final : Op {
   static constexpr std::string_view name = "gelu_tanh";
 
   Reads reads(Wanted) const override { return Reads::in(0); }
-  Types infer(Inputs in) const override { return same_float(name, in); }
+  Types infer(Inputs in) const override { return infer_float(name, in); }
   void eval(Inputs in, Outputs out) const override { kernels::unary(kernels::Unary::gelu_tanh, in[0].view(), out[0]); }
 
   // (1 + tanh u)/2 = σ(2u), so y = x σ(z) with z = 2u = x (a + b x²), and σ' = σ(z) σ(−z)
@@ -68,7 +46,7 @@ struct GeluErf final : Op {
   static constexpr std::string_view name = "gelu_erf";
 
   Reads reads(Wanted) const override { return Reads::in(0); }
-  Types infer(Inputs in) const override { return same_float(name, in); }
+  Types infer(Inputs in) const override { return infer_float(name, in); }
   void eval(Inputs in, Outputs out) const override { kernels::unary(kernels::Unary::gelu_erf, in[0].view(), out[0]); }
 
   // y = x Φ(x), Φ' = φ   ⇒   dx = dy (Φ(x) + x φ(x)), Φ(x) = erfc(−x/√2)/2, φ(x) = exp(−x²/2)/√(2π)
@@ -81,6 +59,34 @@ struct GeluErf final : Op {
   Tensors vjp_kernel(const Call& call) const override { return times_slope(call, kernels::Unary::gelu_erf_slope); }
 };
 
+struct Silu final : Op {
+  static constexpr std::string_view name = "silu";
+
+  Reads reads(Wanted) const override { return Reads::in(0); }
+  Types infer(Inputs in) const override { return infer_float(name, in); }
+  void eval(Inputs in, Outputs out) const override { kernels::unary(kernels::Unary::silu, in[0].view(), out[0]); }
+
+  // y = x σ(x), σ' = σ(x) σ(−x)   ⇒   dx = dy σ(x) (1 + x σ(−x)): nothing cancels for large |x|.
+  // Beyond ±10⁴ the slope is 0 or 1 and every further one 0, exactly: the clamp changes no derivative, and keeps ∞ · 0 away.
+  Tensors vjp(const Call& call) const override {
+    const Tensor x = clamp(call.in(0), -1e4, 1e4);
+    return {call.dout(0) * (sigmoid(x) * (x * sigmoid(-x) + 1.0))};
+  }
+  Tensors vjp_kernel(const Call& call) const override { return times_slope(call, kernels::Unary::silu_slope); }
+};
+
+struct Softplus final : Op {
+  static constexpr std::string_view name = "softplus";
+
+  Reads reads(Wanted) const override { return Reads::in(0); }
+  Types infer(Inputs in) const override { return infer_float(name, in); }
+  void eval(Inputs in, Outputs out) const override { kernels::unary(kernels::Unary::softplus, in[0].view(), out[0]); }
+
+  // y = log(1 + eˣ)   ⇒   dx = dy eˣ / (1 + eˣ) = dy σ(x)
+  Tensors vjp(const Call& call) const override { return {call.dout(0) * sigmoid(call.in(0))}; }
+  Tensors vjp_kernel(const Call& call) const override { return times_slope(call, kernels::Unary::sigmoid); }
+};
+
 }  // namespace
 }  // namespace capstan::ops
 
@@ -89,5 +95,7 @@ namespace capstan {
 Tensor relu(const Tensor& x) { return ops::apply(ops::Relu{}, x); }
 Tensor gelu_tanh(const Tensor& x) { return ops::apply(ops::GeluTanh{}, x); }
 Tensor gelu_erf(const Tensor& x) { return ops::apply(ops::GeluErf{}, x); }
+Tensor silu(const Tensor& x) { return ops::apply(ops::Silu{}, x); }
+Tensor softplus(const Tensor& x) { return ops::apply(ops::Softplus{}, x); }
 
 }  // namespace capstan

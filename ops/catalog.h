@@ -12,25 +12,32 @@ inline constexpr std::string_view catalog[] = {
     // autograd/accumulate.h
     "accumulate",
     // ops/elementwise.h
-    "add", "sub", "mul", "div", "neg", "scale", "exp", "log", "tanh", "sqrt", "sin", "cos", "erf", "erfc", "clamp",
+    "add", "sub", "mul", "div", "minimum", "maximum", "neg", "scale", "abs", "exp", "log", "tanh", "sqrt", "rsqrt", "pow",
+    "sigmoid", "sin", "cos", "erf", "erfc", "clamp",
     // ops/compare.h
     "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "logical_and", "logical_or", "logical_not",
     // ops/select.h
     "where", "cast",
     // ops/reduce.h
-    "sum", "mean", "max",
+    "sum", "mean", "max", "min",
+    // ops/arg.h, ops/scan.h
+    "argmax", "argmin", "cumsum",
     // ops/rearrange.h
     "reshape", "transpose", "permute", "broadcast_to", "slice", "pad", "concat", "one_hot",
+    // ops/stack.h
+    "flip",
+    // ops/gather.h
+    "gather", "scatter_add",
     // ops/matmul.h, ops/linear.h
     "matmul", "linear",
     // ops/softmax.h
-    "softmax", "log_softmax",
+    "softmax", "log_softmax", "logsumexp",
     // ops/embedding.h
     "embedding", "embedding_transpose",
     // ops/cross_entropy.h
     "cross_entropy",
     // ops/activation.h
-    "relu", "gelu_tanh", "gelu_erf",
+    "relu", "gelu_tanh", "gelu_erf", "silu", "softplus",
     // ops/layer_norm.h, ops/rms_norm.h
     "layer_norm", "rms_norm",
     // ops/dropout.h

@@ -6,40 +6,29 @@
 #include <capstan/ops/elementwise.h>
 #include <capstan/ops/ids.h>
 #include <capstan/ops/kernels/cross_entropy.h>
+#include <capstan/ops/loss_parts.h>
 #include <capstan/ops/rearrange.h>
 #include <capstan/ops/reduce.h>
 #include <capstan/ops/require.h>
 #include <capstan/ops/select.h>
 #include <capstan/ops/softmax.h>
 
-#include <algorithm>
 #include <limits>
 
 namespace capstan::ops {
 namespace {
 
-/// x with a last axis of size 1, to broadcast against logits.
-Tensor column(const Tensor& x) {
-  Shape shape = x.shape();
-  shape.push_back(1);
-  return reshape(x, shape);
-}
-
-/// The losses of single tokens.
+/// The losses of single tokens. Class weights, if any, are input 2.
 struct CrossEntropy final : Op {
   static constexpr std::string_view name = "cross_entropy";
   std::optional<Index> ignore;
   double smoothing;
+  bool weighted;
 
-  CrossEntropy(std::optional<Index> ignore_index, double label_smoothing)
-      : ignore(ignore_index), smoothing(label_smoothing) {
-    // A value that no i32 target can have ignores nothing.
-    if (ignore &&
-        (*ignore < std::numeric_limits<std::int32_t>::min() || *ignore > std::numeric_limits<std::int32_t>::max()))
-      ignore.reset();
-  }
+  CrossEntropy(std::optional<Index> ignore_index, double label_smoothing, bool with_weights)
+      : ignore(possible_ignore(ignore_index)), smoothing(label_smoothing), weighted(with_weights) {}
 
-  Reads reads(Wanted) const override { return Reads::in(0) | Reads::in(1); }
+  Reads reads(Wanted) const override { return Reads::in(0) | Reads::in(1) | Reads::in(2).when(weighted); }
 
   Types infer(Inputs in) const override {
     const Shape &logits = in[0].shape(), &targets = in[1].shape();
@@ -50,14 +39,17 @@ struct CrossEntropy final : Op {
     if (logits.back() == 0) fail("cross_entropy: logits must have at least one class; got {}", logits);
     if (!(smoothing >= 0 && smoothing <= 1))
       fail("cross_entropy: label_smoothing must be in [0, 1]; got {}", smoothing);
+    if (weighted) require_class_weights(name, "logits", in[0], in[2]);
     return {Type{targets, in[0].dtype()}};
   }
   void eval(Inputs in, Outputs out) const override {
     require_ids(name, "targets", in[1].view(), in[0].shape().back(), ignore);
-    kernels::cross_entropy(in[0].view(), in[1].view(), kernel_ignore(), smoothing, out[0]);
+    kernels::cross_entropy(in[0].view(), in[1].view(), weighted ? in[2].view() : ConstView{}, kernel_ignore(),
+                           smoothing, out[0]);
   }
 
-  // loss = log Σ exp(x) − Σ_c q_c x_c, q being the target distribution   ⇒   dx = dloss (softmax(x) − q)
+  // loss = W log Σ exp(x) − Σ_c w_c q_c x_c, q being the target distribution and W = Σ_c w_c q_c (1 without weights)
+  //   ⇒   dx = dloss (W softmax(x) − w q)
   // An ignored token's row is selected away before and its cotangent after, so that nothing in it matters, NaN included.
   Tensors vjp(const Call& call) const override {
     const Index classes = call.in_shape(0).back();
@@ -69,13 +61,17 @@ struct CrossEntropy final : Op {
       dloss = where(column(counts), dloss, 0.0);
     }
     const Tensor q = scale(one_hot(ids, classes, x.dtype()), 1 - smoothing, smoothing / static_cast<double>(classes));
-    return {dloss * (softmax(x) - q), Tensor()};
+    if (!weighted) return {dloss * (softmax(x) - q), Tensor()};
+    const Tensor wq = call.in(2) * q;
+    return {dloss * (sum(wq, -1, keep_axes) * softmax(x) - wq), Tensor(), Tensor()};
   }
   Tensors vjp_kernel(const Call& call) const override {
     Buffer dx(call.in_shape(0), call.in_dtype(0));
-    kernels::cross_entropy_backward(call.in(0).view(), call.in(1).view(), kernel_ignore(), smoothing,
-                                    call.dout(0).view(), dx.view());
-    return {Tensor(std::move(dx)), Tensor()};
+    kernels::cross_entropy_backward(call.in(0).view(), call.in(1).view(), weighted ? call.in(2).view() : ConstView{},
+                                    kernel_ignore(), smoothing, call.dout(0).view(), dx.view());
+    Tensors gradients = {Tensor(std::move(dx)), Tensor()};
+    if (weighted) gradients.push_back(Tensor());
+    return gradients;
   }
 
  private:
@@ -83,25 +79,17 @@ struct CrossEntropy final : Op {
   std::int64_t kernel_ignore() const { return ignore.value_or(std::numeric_limits<std::int64_t>::min()); }
 };
 
-Index count_kept(const Tensor& targets, std::optional<Index> ignore) {
-  if (!ignore) return targets.elements();
-  const Tensor dense = targets.dense();
-  const auto ids = dense.data<std::int32_t>();
-  return static_cast<Index>(ids.size()) - std::count(ids.begin(), ids.end(), *ignore);
-}
-
 }  // namespace
 }  // namespace capstan::ops
 
 namespace capstan {
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options) {
-  const Tensor loss = ops::apply(ops::CrossEntropy(options.ignore_index, options.label_smoothing), logits, targets);
-  if (options.reduction == Reduction::none) return loss;
-  const Tensor total = sum(loss);
-  if (options.reduction == Reduction::sum) return total;
-  const Index kept = ops::count_kept(targets, options.ignore_index);
-  return kept == 0 ? scale(total, 0) : total / static_cast<double>(kept);
+  const Tensor& weights = options.weights;
+  const ops::CrossEntropy op(options.ignore_index, options.label_smoothing, weights.defined());
+  const Tensor loss = weights.defined() ? ops::apply(op, logits, targets, weights) : ops::apply(op, logits, targets);
+  if (options.reduction != Reduction::mean) return ops::reduced(loss, options.reduction, 1);
+  return ops::reduced(loss, Reduction::mean, ops::kept_weight(targets, options.ignore_index, weights));
 }
 
 }  // namespace capstan

@@ -1,115 +1,18 @@
+// The ops of elementwise.h on one operand.
 #include <capstan/autograd/create.h>
 #include <capstan/autograd/format.h>
 #include <capstan/ops/apply.h>
 #include <capstan/ops/compare.h>
 #include <capstan/ops/elementwise.h>
-#include <capstan/ops/kernels/elementwise.h>
+#include <capstan/ops/elementwise_parts.h>
 #include <capstan/ops/kernels/tanh.h>
-#include <capstan/ops/reduce.h>
-#include <capstan/ops/require.h>
 #include <capstan/ops/select.h>
 
+#include <cmath>
 #include <numbers>
 
 namespace capstan::ops {
 namespace {
-
-// ---- two operands ---------------------------------------------------------------------------------------------------
-
-enum class Numbers : bool { floats, with_i32 };
-
-Types infer_pair(std::string_view name, Inputs in, Numbers numbers) {
-  const Tensor &a = in[0], &b = in[1];
-  const DType dtype = a.dtype();
-  require_same_dtype(name, "a", a, "b", b);
-  if (!is_float(dtype) && !(numbers == Numbers::with_i32 && dtype == DType::i32))
-    fail("{}: a and b must be {}; got {}; cast them first", name,
-         numbers == Numbers::floats ? "f32 or f64" : "f32, f64 or i32", dtype);
-  if (a.shape() == b.shape()) return {Type{a.shape(), dtype}};
-  return {Type{broadcast(name.data(), a.shape(), b.shape()), dtype}};
-}
-
-/// A few dense elements are done before a strided loop is set up: on scalars, that costs more than all the rest.
-constexpr Index few = 16;
-
-template <class F>
-bool few_floats(const Tensor& a, const Tensor& b, const View& y, F f) {
-  if (y.elements() > few || !is_float(y.dtype) || !(a.shape() == b.shape()) || !a.contiguous() || !b.contiguous())
-    return false;
-  visit_float(y.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    const T *at_a = a.view().data<T>(), *at_b = b.view().data<T>();
-    T* out = y.data<T>();
-    for (Index i = 0, count = y.elements(); i < count; ++i) out[i] = f(at_a[i], at_b[i]);
-  });
-  return true;
-}
-
-struct Add final : Op {
-  static constexpr std::string_view name = "add";
-  Types infer(Inputs in) const override { return infer_pair(name, in, Numbers::with_i32); }
-  void eval(Inputs in, Outputs out) const override {
-    if (few_floats(in[0], in[1], out[0], [](auto a, auto b) { return a + b; })) return;
-    kernels::binary(kernels::Binary::add, in[0].view(), in[1].view(), out[0]);
-  }
-  // y = a + b   ⇒   da = dy, db = dy
-  Tensors vjp(const Call& c) const override {
-    return {c.wants(0) ? sum_to(c.dout(0), c.in_shape(0)) : Tensor(),
-            c.wants(1) ? sum_to(c.dout(0), c.in_shape(1)) : Tensor()};
-  }
-};
-
-struct Sub final : Op {
-  static constexpr std::string_view name = "sub";
-  Types infer(Inputs in) const override { return infer_pair(name, in, Numbers::with_i32); }
-  void eval(Inputs in, Outputs out) const override {
-    if (few_floats(in[0], in[1], out[0], [](auto a, auto b) { return a - b; })) return;
-    kernels::binary(kernels::Binary::sub, in[0].view(), in[1].view(), out[0]);
-  }
-  // y = a − b   ⇒   da = dy, db = −dy
-  Tensors vjp(const Call& c) const override {
-    return {c.wants(0) ? sum_to(c.dout(0), c.in_shape(0)) : Tensor(),
-            c.wants(1) ? neg(sum_to(c.dout(0), c.in_shape(1))) : Tensor()};
-  }
-};
-
-struct Mul final : Op {
-  static constexpr std::string_view name = "mul";
-  Reads reads(Wanted w) const override { return Reads::in(1).when(w[0]) | Reads::in(0).when(w[1]); }
-  Types infer(Inputs in) const override { return infer_pair(name, in, Numbers::with_i32); }
-  void eval(Inputs in, Outputs out) const override {
-    if (few_floats(in[0], in[1], out[0], [](auto a, auto b) { return a * b; })) return;
-    kernels::binary(kernels::Binary::mul, in[0].view(), in[1].view(), out[0]);
-  }
-  // y = a ⊙ b   ⇒   da = dy ⊙ b, db = dy ⊙ a
-  Tensors vjp(const Call& c) const override {
-    return {c.wants(0) ? sum_to(mul(c.dout(0), c.in(1)), c.in_shape(0)) : Tensor(),
-            c.wants(1) ? sum_to(mul(c.dout(0), c.in(0)), c.in_shape(1)) : Tensor()};
-  }
-};
-
-struct Div final : Op {
-  static constexpr std::string_view name = "div";
-  Reads reads(Wanted w) const override { return Reads::in(1) | Reads::out(0).when(w[1]); }
-  Types infer(Inputs in) const override { return infer_pair(name, in, Numbers::floats); }
-  void eval(Inputs in, Outputs out) const override {
-    if (few_floats(in[0], in[1], out[0], [](auto a, auto b) { return a / b; })) return;
-    kernels::binary(kernels::Binary::div, in[0].view(), in[1].view(), out[0]);
-  }
-  // y = a / b   ⇒   da = dy / b, db = −dy ⊙ a / b² = −(dy / b) ⊙ y
-  Tensors vjp(const Call& c) const override {
-    const Tensor quotient = c.dout(0) / c.in(1);
-    return {c.wants(0) ? sum_to(quotient, c.in_shape(0)) : Tensor(),
-            c.wants(1) ? neg(sum_to(quotient * c.out(0), c.in_shape(1))) : Tensor()};
-  }
-};
-
-// ---- one operand ----------------------------------------------------------------------------------------------------
-
-Types infer_float(std::string_view name, Inputs in) {
-  require_float(name, "x", in[0]);
-  return {Type{in[0].shape(), in[0].dtype()}};
-}
 
 struct Neg final : Op {
   static constexpr std::string_view name = "neg";
@@ -135,6 +38,18 @@ struct Scale final : Op {
   Tensors vjp(const Call& c) const override {
     if (factor == 1) return {c.dout(0)};
     return {scale(c.dout(0), factor)};
+  }
+};
+
+struct Abs final : Op {
+  static constexpr std::string_view name = "abs";
+  Reads reads(Wanted) const override { return Reads::in(0); }
+  Types infer(Inputs in) const override { return infer_float(name, in); }
+  void eval(Inputs in, Outputs out) const override { kernels::unary(kernels::Unary::abs, in[0].view(), out[0]); }
+  // dx = ±dy with the sign of x, 0 at the kink
+  Tensors vjp(const Call& c) const override {
+    const Tensor &x = c.in(0), &dy = c.dout(0);
+    return {where(x > 0.0, dy, where(x < 0.0, neg(dy), 0.0))};
   }
 };
 
@@ -179,6 +94,59 @@ struct Sqrt final : Op {
   void eval(Inputs in, Outputs out) const override { kernels::unary(kernels::Unary::sqrt, in[0].view(), out[0]); }
   // dx = dy / 2y
   Tensors vjp(const Call& c) const override { return {scale(c.dout(0), 0.5) / c.out(0)}; }
+};
+
+struct Rsqrt final : Op {
+  static constexpr std::string_view name = "rsqrt";
+  Reads reads(Wanted) const override { return Reads::out(0); }
+  Types infer(Inputs in) const override { return infer_float(name, in); }
+  void eval(Inputs in, Outputs out) const override { kernels::unary(kernels::Unary::rsqrt, in[0].view(), out[0]); }
+  // y = x^(−1/2)   ⇒   dx = −dy x^(−3/2) / 2 = −dy y³ / 2
+  Tensors vjp(const Call& c) const override {
+    const Tensor& y = c.out(0);
+    return {scale(c.dout(0) * y, -0.5) * (y * y)};
+  }
+};
+
+/// x^exponent, where a rule needs it: x itself for 1.
+Tensor power(const Tensor& x, double exponent) { return exponent == 1 ? x : pow(x, exponent); }
+
+struct Pow final : Op {
+  static constexpr std::string_view name = "pow";
+  double exponent;
+  explicit Pow(double exponent_) : exponent(exponent_) {}
+  Reads reads(Wanted) const override { return Reads::in(0).when(exponent != 0 && exponent != 1); }
+  Types infer(Inputs in) const override {
+    if (!std::isfinite(exponent)) fail("pow: exponent must be finite; got {}", exponent);
+    return infer_float(name, in);
+  }
+  void eval(Inputs in, Outputs out) const override {
+    if (exponent == 2) return kernels::unary(kernels::Unary::square, in[0].view(), out[0]);
+    if (exponent == -1) return kernels::unary(kernels::Unary::reciprocal, in[0].view(), out[0]);
+    const Tensor number = full(Shape{}, exponent, in[0].dtype());
+    kernels::binary(kernels::Binary::pow, in[0].view(), number.view(), out[0]);
+  }
+  // dx = dy · exponent · x^(exponent − 1). A whole exponent counts down to 1 and then 0, where derivatives end: 0 · 0^(−1)
+  // would be NaN.
+  Tensors vjp(const Call& c) const override {
+    if (exponent == 0) return {Tensor()};
+    if (exponent == 1) return {c.dout(0)};
+    return {c.dout(0) * scale(power(c.in(0), exponent - 1), exponent)};
+  }
+};
+
+struct Sigmoid final : Op {
+  static constexpr std::string_view name = "sigmoid";
+  // Of x and not of y: 1 − y has no digits left where y is near 1.
+  Reads reads(Wanted) const override { return Reads::in(0); }
+  Types infer(Inputs in) const override { return infer_float(name, in); }
+  void eval(Inputs in, Outputs out) const override { kernels::unary(kernels::Unary::sigmoid, in[0].view(), out[0]); }
+  // σ' = σ(x) (1 − σ(x)) = σ(x) σ(−x)
+  Tensors vjp(const Call& c) const override {
+    const Tensor& x = c.in(0);
+    return {c.dout(0) * (sigmoid(x) * sigmoid(-x))};
+  }
+  Tensors vjp_kernel(const Call& c) const override { return times_slope(c, kernels::Unary::sigmoid_slope); }
 };
 
 struct Sin final : Op {
@@ -240,30 +208,20 @@ namespace capstan {
 
 using ops::apply;
 
-Tensor add(const Tensor& a, const Tensor& b) { return apply(ops::Add{}, a, b); }
-Tensor sub(const Tensor& a, const Tensor& b) { return apply(ops::Sub{}, a, b); }
-Tensor mul(const Tensor& a, const Tensor& b) { return apply(ops::Mul{}, a, b); }
-Tensor div(const Tensor& a, const Tensor& b) { return apply(ops::Div{}, a, b); }
-
 Tensor neg(const Tensor& x) { return apply(ops::Neg{}, x); }
 Tensor scale(const Tensor& x, double factor, double shift) { return apply(ops::Scale{factor, shift}, x); }
+Tensor abs(const Tensor& x) { return apply(ops::Abs{}, x); }
 Tensor exp(const Tensor& x) { return apply(ops::Exp{}, x); }
 Tensor log(const Tensor& x) { return apply(ops::Log{}, x); }
 Tensor tanh(const Tensor& x) { return apply(ops::Tanh{}, x); }
 Tensor sqrt(const Tensor& x) { return apply(ops::Sqrt{}, x); }
+Tensor rsqrt(const Tensor& x) { return apply(ops::Rsqrt{}, x); }
+Tensor pow(const Tensor& x, double exponent) { return apply(ops::Pow{exponent}, x); }
+Tensor sigmoid(const Tensor& x) { return apply(ops::Sigmoid{}, x); }
 Tensor sin(const Tensor& x) { return apply(ops::Sin{}, x); }
 Tensor cos(const Tensor& x) { return apply(ops::Cos{}, x); }
 Tensor erf(const Tensor& x) { return apply(ops::Erf{}, x); }
 Tensor erfc(const Tensor& x) { return apply(ops::Erfc{}, x); }
 Tensor clamp(const Tensor& x, double low, double high) { return apply(ops::Clamp{low, high}, x); }
-
-Tensor operator/(const Tensor& x, double number) {
-  ops::require_float("div", "a", x);
-  return div(x, full(Shape{}, number, x.dtype()));
-}
-Tensor operator/(double number, const Tensor& x) {
-  ops::require_float("div", "b", x);
-  return div(full(Shape{}, number, x.dtype()), x);
-}
 
 }  // namespace capstan

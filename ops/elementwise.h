@@ -18,6 +18,12 @@ Tensor sub(const Tensor& a, const Tensor& b);
 Tensor mul(const Tensor& a, const Tensor& b);
 /// a / b, f32 or f64.   da = dy / b, db = −dy ⊙ y / b.   Division by 0 gives what IEEE 754 says (±∞, NaN).
 Tensor div(const Tensor& a, const Tensor& b);
+/// min(a, b), f32 or f64; NaN if either is NaN.   dy goes to the smaller operand; equal ones get half each; where either is
+/// NaN, both gradients are 0.   minimum([1, 5], [3, 2]) = [1, 2].
+Tensor minimum(const Tensor& a, const Tensor& b);
+/// max(a, b), f32 or f64; NaN if either is NaN.   dy goes to the larger operand; equal ones get half each; where either is
+/// NaN, both gradients are 0.   maximum([1, 5], [3, 2]) = [3, 5].
+Tensor maximum(const Tensor& a, const Tensor& b);
 
 // ---- one operand, f32 or f64 ----------------------------------------------------------------------------------------
 
@@ -25,6 +31,8 @@ Tensor div(const Tensor& a, const Tensor& b);
 Tensor neg(const Tensor& x);
 /// x · factor + shift, both rounded to x's dtype first.   dx = factor · dy.   scale(3, 2, 1) = 7.
 Tensor scale(const Tensor& x, double factor, double shift = 0);
+/// |x|.   dx = dy ⊙ sign(x), which is 0 at 0 (and at NaN).
+Tensor abs(const Tensor& x);
 /// eˣ.   dx = dy ⊙ y.
 Tensor exp(const Tensor& x);
 /// Natural logarithm; −∞ at 0, NaN below.   dx = dy / x.
@@ -33,6 +41,16 @@ Tensor log(const Tensor& x);
 Tensor tanh(const Tensor& x);
 /// √x; NaN below 0.   dx = dy / 2y, which is ±∞ at 0 (NaN if dy is 0 there): see where() for the safe form.
 Tensor sqrt(const Tensor& x);
+/// 1/√x; ∞ at 0, NaN below.   dx = −dy ⊙ y³ / 2.   rsqrt(4) = 0.5.
+Tensor rsqrt(const Tensor& x);
+/// x^exponent, the exponent rounded to x's dtype.   dx = dy ⊙ exponent · x^(exponent − 1).   As C's pow: 1 for the exponent
+/// 0, be x NaN; NaN for negative x unless the exponent is whole. Whole exponents ≥ 0 have finite derivatives of every order
+/// at 0; others have an infinite one there sooner or later, which times a dy of 0 is NaN: see where() for the safe
+/// form.   pow(−2, 3) = −8.   An Error unless the exponent is finite.
+Tensor pow(const Tensor& x, double exponent);
+/// σ(x) = 1 / (1 + e⁻ˣ), without overflow.   dx = dy ⊙ σ(x) σ(−x): as y (1 − y) it would lose all digits for large x, where
+/// y rounds to 1.   sigmoid(0) = 0.5; sigmoid(40) is 1 in f64, its slope 4.248e−18.
+Tensor sigmoid(const Tensor& x);
 /// x in radians.   dx = dy ⊙ cos x.
 Tensor sin(const Tensor& x);
 /// x in radians.   dx = −dy ⊙ sin x.

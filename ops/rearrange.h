@@ -1,5 +1,6 @@
 // Moving elements around without change: views (reshape, transpose, permute, broadcast_to, slice: no copy), and pad,
-// concat, one_hot. Not for: rows by id (embedding.h), arithmetic.
+// concat, one_hot. Not for: rows and elements by id (embedding.h, gather.h); stacks, splits, repeats and flips
+// (stack.h).
 #pragma once
 
 #include <capstan/autograd/tensor.h>

@@ -105,23 +105,34 @@ struct Mean final : Reduction {
   }
 };
 
-struct Max final : Reduction {
-  static constexpr std::string_view name = "max";
+/// What max and min share.
+struct Extremum : Reduction {
   using Reduction::Reduction;
   Reads reads(Wanted) const override { return Reads::in(0) | Reads::out(0); }
-  Types infer(Inputs in) const override {
-    if (in[0].dtype() == DType::boolean) fail("max: x must be f32, f64 or i32; got bool; cast it first");
+  Types check(std::string_view name, Inputs in) const {
+    if (in[0].dtype() == DType::boolean) fail("{}: x must be f32, f64 or i32; got bool; cast it first", name);
     count(name, in[0].shape());
     return {Type{result(in[0].shape()), in[0].dtype()}};
   }
-  void eval(Inputs in, Outputs out) const override { kernels::max(in[0].view(), axes, out[0]); }
-  // dx = dy / k for the k elements that equal the maximum, else 0
+  // dx = dy / k for the k elements that equal the extremum, else 0
   Tensors vjp(const Call& c) const override {
     const Tensor& x = c.in(0);
-    const Tensor maxima = equal(x, stretch(c.out(0), x.shape()));
-    const Tensor sharing = apply(Sum(axes, dropped), cast(maxima, x.dtype()));
-    return {where(maxima, stretch(c.dout(0) / sharing, x.shape()), 0.0)};
+    const Tensor extrema = equal(x, stretch(c.out(0), x.shape()));
+    const Tensor sharing = apply(Sum(axes, dropped), cast(extrema, x.dtype()));
+    return {where(extrema, stretch(c.dout(0) / sharing, x.shape()), 0.0)};
   }
+};
+struct Max final : Extremum {
+  static constexpr std::string_view name = "max";
+  using Extremum::Extremum;
+  Types infer(Inputs in) const override { return check(name, in); }
+  void eval(Inputs in, Outputs out) const override { kernels::max(in[0].view(), axes, out[0]); }
+};
+struct Min final : Extremum {
+  static constexpr std::string_view name = "min";
+  using Extremum::Extremum;
+  Types infer(Inputs in) const override { return check(name, in); }
+  void eval(Inputs in, Outputs out) const override { kernels::min(in[0].view(), axes, out[0]); }
 };
 
 AxisMask mask_of(const char* op, const Tensor& x, const Axes& axes) {
@@ -158,6 +169,29 @@ Tensor mean(const Tensor& x) { return ops::reduce_all<ops::Mean>(x); }
 Tensor mean(const Tensor& x, const Axes& axes, bool keep) { return ops::reduce<ops::Mean>(x, axes, keep); }
 Tensor max(const Tensor& x) { return ops::reduce_all<ops::Max>(x); }
 Tensor max(const Tensor& x, const Axes& axes, bool keep) { return ops::reduce<ops::Max>(x, axes, keep); }
+
+Tensor min(const Tensor& x) { return ops::reduce_all<ops::Min>(x); }
+Tensor min(const Tensor& x, const Axes& axes, bool keep) { return ops::reduce<ops::Min>(x, axes, keep); }
+
+Tensor variance(const Tensor& x) {
+  Axes all;
+  for (int i = 0; i < x.rank(); ++i) all.push_back(i);
+  return variance(x, all);
+}
+Tensor variance(const Tensor& x, const Axes& axes, const VarianceOptions& options, bool keep) {
+  constexpr const char* name = "variance";
+  const kernels::AxisMask mask = ops::mask_of(name, x, axes);
+  ops::require_float(name, "x", x);
+  if (options.correction < 0) fail("variance: correction must not be negative; got {}", options.correction);
+  Index count = 1, kept = 1;
+  for (int i = 0; i < x.rank(); ++i) (ops::holds(mask, i) ? count : kept) *= x.shape()[i];
+  if (count <= options.correction && kept > 0)
+    fail("variance: there must be more elements for each result than the correction of {}; got shape {} over axes {}",
+         options.correction, x.shape(), to_string(axes));
+  if (kept == 0) return mean(x, axes, keep);
+  const Tensor centred = x - mean(x, axes, keep_axes);
+  return scale(sum(centred * centred, axes, keep), 1.0 / static_cast<double>(count - options.correction));
+}
 
 Tensor sum_to(Tensor x, const Shape& shape) {
   ops::require_defined("sum_to", "x", x);

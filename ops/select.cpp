@@ -1,4 +1,5 @@
 #include <capstan/autograd/create.h>
+#include <capstan/autograd/format.h>
 #include <capstan/ops/apply.h>
 #include <capstan/ops/kernels/elementwise.h>
 #include <capstan/ops/reduce.h>
@@ -52,6 +53,15 @@ Tensor where(const Tensor& condition, const Tensor& a, double b) {
 Tensor where(const Tensor& condition, double a, const Tensor& b) {
   ops::require_defined("where", "b", b);
   return where(condition, full(Shape{}, a, b.dtype()), b);
+}
+
+Tensor masked_fill(const Tensor& x, const Tensor& mask, double value) {
+  ops::require_defined("masked_fill", "x", x);
+  ops::require_defined("masked_fill", "mask", mask);
+  ops::require_dtype("masked_fill", "mask", mask, DType::boolean);
+  if (!ops::stretches(mask.shape(), x.shape()))
+    fail("masked_fill: mask must broadcast to x's shape; got mask {} and x {}", mask.shape(), x.shape());
+  return where(mask, value, x);
 }
 
 Tensor cast(const Tensor& x, DType dtype) {

@@ -25,6 +25,13 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
 Tensor where(const Tensor& condition, const Tensor& a, double b);
 Tensor where(const Tensor& condition, double a, const Tensor& b);
 
+/// x with `value` where mask is true. **Here true means replaced**, as in other frameworks and unlike attention's masks,
+/// where true means "may attend" (mask.h): for those, masked_fill(scores, logical_not(keep), −∞). mask is boolean and
+/// broadcasts to x's shape, x has any dtype.   dx = mask ? 0 : dy: what was replaced reaches nothing, be it NaN.
+/// masked_fill([1, 2, 3], [0, 1, 0], 9) = [1, 9, 3].
+/// Errors: mask is not boolean, or does not broadcast to x's shape.
+Tensor masked_fill(const Tensor& x, const Tensor& mask, double value);
+
 /// x in another dtype; x itself if it has it already. Between f32 and f64 the gradient flows: dx = dy in x's dtype. Other
 /// results are constants: floats become i32 by truncation towards 0 (saturated at its ends, NaN becomes 0), and anything
 /// but 0 is true.

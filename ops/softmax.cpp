@@ -1,10 +1,15 @@
 #include <capstan/autograd/op.h>
 #include <capstan/ops/apply.h>
+#include <capstan/ops/compare.h>
 #include <capstan/ops/elementwise.h>
 #include <capstan/ops/kernels/softmax.h>
+#include <capstan/ops/rearrange.h>
 #include <capstan/ops/reduce.h>
 #include <capstan/ops/require.h>
+#include <capstan/ops/select.h>
 #include <capstan/ops/softmax.h>
+
+#include <limits>
 
 namespace capstan::ops {
 namespace {
@@ -59,6 +64,44 @@ struct LogSoftmax final : Op {
   }
 };
 
+struct LogSumExp final : Op {
+  static constexpr std::string_view name = "logsumexp";
+  int axis;  // in [0, rank)
+  bool keep;
+
+  LogSumExp(int axis_, bool keep_) : axis(axis_), keep(keep_) {}
+
+  Reads reads(Wanted) const override { return Reads::in(0) | Reads::out(0); }
+  Types infer(Inputs in) const override {
+    require_float(name, "x", in[0]);
+    Shape y;
+    for (int i = 0; i < in[0].rank(); ++i)
+      if (i != axis || keep) y.push_back(i == axis ? 1 : in[0].shape()[i]);
+    return {Type{y, in[0].dtype()}};
+  }
+  void eval(Inputs in, Outputs out) const override { kernels::logsumexp(in[0].view(), axis, out[0]); }
+
+  /// With the axis in its place.
+  Tensor aligned(const Tensor& y, Shape x) const {
+    x.set(axis, 1);
+    return reshape(y, x);
+  }
+  // ∂y/∂x_j = exp(x_j) / Σ exp(x)   ⇒   dx = dy ⊙ softmax(x); where y is −∞, softmax has no value and dx is 0.
+  Tensors vjp(const Call& call) const override {
+    const Tensor& x = call.in(0);
+    const Tensor dead = equal(aligned(call.out(0), x.shape()), -std::numeric_limits<double>::infinity());
+    const Tensor weights = softmax(where(dead, 0.0, x), axis);
+    return {where(dead, 0.0, aligned(call.dout(0), x.shape()) * weights)};
+  }
+  Tensors vjp_kernel(const Call& call) const override {
+    const Tensor& x = call.in(0);
+    Buffer dx(x.shape(), x.dtype());
+    kernels::logsumexp_backward(x.view(), aligned(call.out(0), x.shape()).view(),
+                                aligned(call.dout(0), x.shape()).view(), axis, dx.view());
+    return {Tensor(std::move(dx))};
+  }
+};
+
 }  // namespace
 }  // namespace capstan::ops
 
@@ -72,6 +115,11 @@ Tensor softmax(const Tensor& x, int axis) {
 Tensor log_softmax(const Tensor& x, int axis) {
   ops::require_defined("log_softmax", "x", x);
   return ops::apply(ops::LogSoftmax(x.shape().axis("log_softmax", axis)), x);
+}
+
+Tensor logsumexp(const Tensor& x, int axis, bool keep) {
+  ops::require_defined("logsumexp", "x", x);
+  return ops::apply(ops::LogSumExp(x.shape().axis("logsumexp", axis), keep), x);
 }
 
 }  // namespace capstan

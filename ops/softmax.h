@@ -1,4 +1,5 @@
-// Softmax and its logarithm over one axis. Not for: rows with nothing to attend to (attention.h), losses (cross_entropy.h).
+// Softmax, its logarithm and log-sum-exp over one axis. Not for: rows with nothing to attend to (attention.h), losses
+// (cross_entropy.h).
 #pragma once
 
 #include <capstan/autograd/tensor.h>
@@ -16,5 +17,11 @@ Tensor softmax(const Tensor& x, int axis = -1);
 /// that are NaN as in softmax. log_softmax(tensor({0.1, 0.9})) = [−1.17110067, −0.37110067].
 /// Errors: as softmax.
 Tensor log_softmax(const Tensor& x, int axis = -1);
+
+/// y = log Σ exp(x) over `axis`, computed as max x + log Σ exp(x − max x): nothing overflows. The axis vanishes, or
+/// stays with size 1 (keep).   dx = dy ⊙ softmax(x).   f32 or f64.   logsumexp(tensor({0, 1})) = 1.3132617.
+/// A row that is −∞ throughout (or empty) is −∞ with gradient 0. A row with +∞ is +∞, and its gradient, like its
+/// softmax, is NaN. NaN stays NaN. Errors: as softmax.
+Tensor logsumexp(const Tensor& x, int axis = -1, bool keep = false);
 
 }  // namespace capstan

@@ -42,35 +42,62 @@ void for_targets(ConstView logits, ConstView targets, F f) {
   });
 }
 
+/// The class weights side by side, and Σ_c w_c q_c for a target.
+template <class T>
+class ClassWeights {
+ public:
+  ClassWeights(const ConstView& weights, Index classes, double smoothing)
+      : buffer_(weights.layout == nullptr ? 0 : classes), present_(weights.layout != nullptr), smoothing_(smoothing) {
+    if (!present_) return;
+    for (Index c = 0; c < classes; ++c) sum_ += static_cast<double>(buffer_[c] = value_at<T>(weights, c));
+    share_ = smoothing / static_cast<double>(classes);
+  }
+  /// Null without weights.
+  const T* data() const { return present_ ? buffer_.data() : nullptr; }
+  /// The factor of the target's own log-probability.
+  double own(std::int64_t target) const {
+    return (1 - smoothing_) * (present_ ? static_cast<double>(buffer_[target]) : 1.0);
+  }
+  double total(std::int64_t target) const { return present_ ? own(target) + share_ * sum_ : 1.0; }
+
+ private:
+  Scratch<T> buffer_;
+  bool present_;
+  double smoothing_, share_ = 0, sum_ = 0;
+};
+
 }  // namespace
 
-void cross_entropy(ConstView logits, ConstView targets, std::int64_t ignore, double smoothing, View loss) {
+void cross_entropy(ConstView logits, ConstView targets, ConstView weights, std::int64_t ignore, double smoothing,
+                   View loss) {
   const Index classes = logits.shape().back();
   visit_float(logits.dtype, [&](auto zero) {
     using T = decltype(zero);
     const CrossEntropyRows<T> kernels = cross_entropy_rows(T{});
+    const ClassWeights<T> weight(weights, classes, smoothing);
     T* losses = loss.data<T>();
     for_targets<T>(logits, targets, [&](Index row, const T* x, std::int64_t target) {
       losses[row] = 0;
       if (target == ignore) return;
-      const RowTerms row_terms = kernels.terms(x, classes, smoothing != 0);
-      const double log_sum = std::log(row_terms.sum_exp);
-      // log softmax(x)_c = x_c − max − log_sum; with smoothing 0 the other classes do not count, with 1 the target
-      // does not count by itself, be they −∞.
-      double value = log_sum;
-      if (smoothing != 1) value -= (1 - smoothing) * (static_cast<double>(x[target]) - row_terms.largest);
+      const RowTerms row_terms = kernels.terms(x, weight.data(), classes, smoothing != 0);
+      // log softmax(x)_c = x_c − max − log_sum; with smoothing 0 the other classes do not count, with 1 or a weight of 0
+      // the target does not count by itself, be they −∞.
+      const double own = weight.own(target);
+      double value = weight.total(target) * std::log(row_terms.sum_exp);
+      if (own != 0) value -= own * (static_cast<double>(x[target]) - row_terms.largest);
       if (smoothing != 0) value -= smoothing / static_cast<double>(classes) * row_terms.sum;
       losses[row] = static_cast<T>(value);
     });
   });
 }
 
-void cross_entropy_backward(ConstView logits, ConstView targets, std::int64_t ignore, double smoothing, ConstView dloss,
-                            View dlogits) {
+void cross_entropy_backward(ConstView logits, ConstView targets, ConstView weights, std::int64_t ignore,
+                            double smoothing, ConstView dloss, View dlogits) {
   const Index classes = logits.shape().back();
   visit_float(logits.dtype, [&](auto zero) {
     using T = decltype(zero);
     const CrossEntropyRows<T> kernels = cross_entropy_rows(T{});
+    const ClassWeights<T> weight(weights, classes, smoothing);
     for_targets<T>(logits, targets, [&](Index row, const T* x, std::int64_t target) {
       T* dx = dlogits.data<T>() + row * classes;
       if (target == ignore) {
@@ -78,8 +105,9 @@ void cross_entropy_backward(ConstView logits, ConstView targets, std::int64_t ig
         return;
       }
       const double scale = static_cast<double>(value_at<T>(dloss, row));
-      kernels.gradient(x, dx, classes, scale, smoothing / static_cast<double>(classes));
-      dx[target] = static_cast<T>(static_cast<double>(dx[target]) - scale * (1 - smoothing));
+      kernels.gradient(x, weight.data(), dx, classes, scale, weight.total(target),
+                       smoothing / static_cast<double>(classes));
+      dx[target] = static_cast<T>(static_cast<double>(dx[target]) - scale * weight.own(target));
     });
   });
 }

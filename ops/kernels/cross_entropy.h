@@ -2,7 +2,8 @@
 // see find_outside in embedding.h).
 //
 // logits [..., V] f32 or f64, any strides; targets [...] i32, any strides, each in [0, V) or equal to `ignore`.
-// q = (1 − smoothing) · onehot(target) + smoothing / V.
+// q = (1 − smoothing) · onehot(target) + smoothing / V. weights w [V] of the logits' dtype, any stride; 1 if their `layout`
+// is null.
 #pragma once
 
 #include <capstan/autograd/view.h>
@@ -11,13 +12,15 @@
 
 namespace capstan::kernels {
 
-/// loss [...] = −Σ_c q_c log softmax(logits)_c, row-major; exactly 0 for ignored rows, which are not read.
-void cross_entropy(ConstView logits, ConstView targets, std::int64_t ignore, double smoothing, View loss);
+/// loss [...] = −Σ_c w_c q_c log softmax(logits)_c, row-major; exactly 0 for ignored rows, which are not read.
+/// A class of weight 0 counts for nothing, be its logit −∞.
+void cross_entropy(ConstView logits, ConstView targets, ConstView weights, std::int64_t ignore, double smoothing,
+                   View loss);
 
-/// dlogits [..., V] = dloss · (softmax(logits) − q); exactly 0 in ignored rows. dloss [...] may have any strides.
+/// dlogits [..., V] = dloss · (Σ_c w_c q_c · softmax(logits) − w ⊙ q); exactly 0 in ignored rows. dloss [...] may have any strides.
 /// Computes the softmax anew instead of reading a saved log-sum-exp: as exp(logits − logsumexp) it would lose as many
 /// digits as the logits are large.
-void cross_entropy_backward(ConstView logits, ConstView targets, std::int64_t ignore, double smoothing, ConstView dloss,
-                            View dlogits);
+void cross_entropy_backward(ConstView logits, ConstView targets, ConstView weights, std::int64_t ignore,
+                            double smoothing, ConstView dloss, View dlogits);
 
 }  // namespace capstan::kernels

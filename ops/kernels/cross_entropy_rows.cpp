@@ -14,19 +14,31 @@ HWY_BEFORE_NAMESPACE();
 namespace capstan::kernels::HWY_NAMESPACE {
 
 template <class T>
-HWY_INLINE RowTerms Terms(const T* x, Index count, bool with_sum) {
+HWY_INLINE double WeightedSum(const T* x, const T* weights, Index count, T largest) {
+  const hn::ScalableTag<T> d;
+  const auto shift = hn::Set(d, largest);
+  if (weights == nullptr)
+    return RowSum<T>(count, [&](const auto& at) HWY_ATTR { return hn::Sub(at.Load(x), shift); });
+  return RowSum<T>(count, [&](const auto& at) HWY_ATTR {
+    const auto w = at.Load(weights);
+    // 0 · −∞ would be NaN.
+    return hn::IfThenElseZero(hn::Ne(w, hn::Zero(d)), hn::Mul(w, hn::Sub(at.Load(x), shift)));
+  });
+}
+
+template <class T>
+HWY_INLINE RowTerms Terms(const T* x, const T* weights, Index count, bool with_sum) {
   const hn::ScalableTag<T> d;
   const T largest = RowMax(x, count);
   const auto shift = hn::Set(d, largest);
   const double sum_exp =
       RowSum<T>(count, [&](const auto& at) HWY_ATTR { return ExpNonPositive(d, hn::Sub(at.Load(x), shift)); });
-  const double sum =
-      with_sum ? RowSum<T>(count, [&](const auto& at) HWY_ATTR { return hn::Sub(at.Load(x), shift); }) : 0.0;
-  return {static_cast<double>(largest), sum_exp, sum};
+  return {static_cast<double>(largest), sum_exp, with_sum ? WeightedSum(x, weights, count, largest) : 0.0};
 }
 
 template <class T>
-HWY_INLINE void Gradient(const T* x, T* dx, Index count, double scale, double uniform) {
+HWY_INLINE void Gradient(const T* x, const T* weights, T* dx, Index count, double scale, double total,
+                         double uniform) {
   const hn::ScalableTag<T> d;
   const auto shift = hn::Set(d, RowMax(x, count));
   const double sum_exp = RowSum<T>(count, [&](const auto& at) HWY_ATTR {
@@ -34,21 +46,30 @@ HWY_INLINE void Gradient(const T* x, T* dx, Index count, double scale, double un
     at.Store(e, dx);
     return e;
   });
-  const auto inverse = hn::Set(d, static_cast<T>(1.0 / sum_exp));
+  const auto inverse = hn::Set(d, static_cast<T>(total / sum_exp));
   const auto scale_v = hn::Set(d, static_cast<T>(scale));
   const auto uniform_v = hn::Set(d, static_cast<T>(uniform));
+  if (weights == nullptr)
+    return RowEach<T>(count, [&](const auto& at) HWY_ATTR {
+      at.Store(hn::Mul(scale_v, hn::Sub(hn::Mul(at.Load(dx), inverse), uniform_v)), dx);
+    });
   RowEach<T>(count, [&](const auto& at) HWY_ATTR {
-    at.Store(hn::Mul(scale_v, hn::Sub(hn::Mul(at.Load(dx), inverse), uniform_v)), dx);
+    const auto taken = hn::Mul(uniform_v, at.Load(weights));
+    at.Store(hn::Mul(scale_v, hn::Sub(hn::Mul(at.Load(dx), inverse), taken)), dx);
   });
 }
 
-HWY_ATTR RowTerms TermsF32(const float* x, Index n, bool with_sum) { return Terms(x, n, with_sum); }
-HWY_ATTR RowTerms TermsF64(const double* x, Index n, bool with_sum) { return Terms(x, n, with_sum); }
-HWY_ATTR void GradientF32(const float* x, float* dx, Index n, double scale, double uniform) {
-  Gradient(x, dx, n, scale, uniform);
+HWY_ATTR RowTerms TermsF32(const float* x, const float* w, Index n, bool with_sum) { return Terms(x, w, n, with_sum); }
+HWY_ATTR RowTerms TermsF64(const double* x, const double* w, Index n, bool with_sum) {
+  return Terms(x, w, n, with_sum);
 }
-HWY_ATTR void GradientF64(const double* x, double* dx, Index n, double scale, double uniform) {
-  Gradient(x, dx, n, scale, uniform);
+HWY_ATTR void GradientF32(const float* x, const float* w, float* dx, Index n, double scale, double total,
+                          double uniform) {
+  Gradient(x, w, dx, n, scale, total, uniform);
+}
+HWY_ATTR void GradientF64(const double* x, const double* w, double* dx, Index n, double scale, double total,
+                          double uniform) {
+  Gradient(x, w, dx, n, scale, total, uniform);
 }
 
 }  // namespace capstan::kernels::HWY_NAMESPACE

@@ -5,16 +5,18 @@
 
 namespace capstan::kernels {
 
-/// What a row's loss is made of, relative to its largest logit: max x, Σ exp(x − max), and, only if wanted, Σ (x − max).
+/// What a row's loss is made of, relative to its largest logit: max x, Σ exp(x − max), and, only if wanted, Σ w (x − max)
+/// over the classes whose weight is not 0.
 struct RowTerms {
   double largest, sum_exp, sum;
 };
 
+/// Weights w are dense, or null for 1.
 template <class T>
 struct CrossEntropyRows {
-  RowTerms (*terms)(const T* x, Index count, bool with_sum);
-  /// dx = scale · (softmax(x) − uniform); the target's entry is put right by the caller.
-  void (*gradient)(const T* x, T* dx, Index count, double scale, double uniform);
+  RowTerms (*terms)(const T* x, const T* weights, Index count, bool with_sum);
+  /// dx = scale · (total · softmax(x) − uniform · w); the target's entry is put right by the caller.
+  void (*gradient)(const T* x, const T* weights, T* dx, Index count, double scale, double total, double uniform);
 };
 
 CrossEntropyRows<float> cross_entropy_rows(float);

@@ -13,8 +13,9 @@
 namespace capstan::kernels {
 
 /// y = f(x), f32 or f64, same dtype. abs, neg, sign, square, relu also take i32.
-/// Accuracy: exp, log, tanh, sin, cos, sigmoid within 4 ulp of the exact value; the GELUs relatively to 1e-5 (f32) and
-/// 1e-13 (f64) for |x| ≤ 9, less in the tails beyond; erf and erfc are libm's, the rest correctly rounded (rsqrt: twice).
+/// Accuracy: exp, log, tanh, sin, cos, sigmoid and its slope, softplus within 4 ulp of the exact value, silu too where
+/// sigmoid(x) is not subnormal; silu_slope to a few ulp of its larger term; the GELUs relatively to 1e-5 (f32) and 1e-13
+/// (f64) for |x| ≤ 9, less in the tails beyond; erf and erfc are libm's, the rest correctly rounded (rsqrt: twice).
 /// NaN stays NaN; infinities, zeros and subnormals give what IEEE 754 asks for.
 enum class Unary : std::uint8_t {
   neg,
@@ -31,8 +32,12 @@ enum class Unary : std::uint8_t {
   cos,
   erf,
   erfc,
-  relu,       // max(x, 0); NaN stays
-  sigmoid,    // 1 / (1 + exp(−x))
+  relu,           // max(x, 0); NaN stays
+  sigmoid,        // 1 / (1 + exp(−x))
+  sigmoid_slope,  // sigmoid(x) · sigmoid(−x)
+  softplus,       // log(1 + exp(x))
+  silu,           // x · sigmoid(x); −0 at −∞
+  silu_slope,     // d silu / dx
   gelu_tanh,  // x · sigmoid(2u), u = √(2/π) (x + 0.044715 x³): no cancellation in the negative tail; −0 at −∞
   gelu_erf,   // x/2 · erfc(−x/√2): likewise
   gelu_tanh_slope,  // d gelu_tanh / dx

@@ -4,6 +4,7 @@
 // sum of runs ("by runs"); if neighbouring outputs lie densely, whole rows are added up ("by rows"). A long reduction
 // with few outputs is cut into groups, each with its own partial result, joined in order.
 #include <capstan/autograd/format.h>
+#include <capstan/ops/kernels/cascade.h>
 #include <capstan/ops/kernels/copy.h>
 #include <capstan/ops/kernels/parallel.h>
 #include <capstan/ops/kernels/reduce.h>
@@ -11,7 +12,6 @@
 #include <capstan/ops/kernels/scratch.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
@@ -29,6 +29,11 @@ struct Axes {
 
   void add(Index size, Index stride) {
     if (size != 1) at[rank++] = {size, stride};
+  }
+  /// Longest stride first. By insertion: std::stable_sort allocates.
+  void sort() {
+    for (int i = 1; i < rank; ++i)
+      for (int j = i; j > 0 && std::abs(at[j - 1].stride) < std::abs(at[j].stride); --j) std::swap(at[j - 1], at[j]);
   }
   void collapse() {
     int used = 0;
@@ -68,8 +73,7 @@ Problem problem_of(const Layout& x, AxisMask mask) {
   for (int axis = 0; axis < x.rank(); ++axis)
     (mask & axis_bit(axis) ? problem.reduced : problem.kept).add(x.size(axis), x.stride(axis));
   Axes& reduced = problem.reduced;
-  std::stable_sort(reduced.at, reduced.at + reduced.rank,
-                   [](const Axis& a, const Axis& b) { return std::abs(a.stride) > std::abs(b.stride); });
+  reduced.sort();
   reduced.collapse();
   problem.kept.collapse();
   return problem;
@@ -84,10 +88,13 @@ struct Loops {
   double scale;
 
   Loops(Fold f, double s) : fold(f), scale(s) {}
-  Sum identity() const { return fold == Fold::largest ? -std::numeric_limits<double>::infinity() : 0.0; }
+  Sum identity() const {
+    constexpr double infinity = std::numeric_limits<double>::infinity();
+    return fold == Fold::largest ? -infinity : fold == Fold::smallest ? infinity : 0.0;
+  }
   Sum join(Sum a, Sum b) const {
     if (fold == Fold::sum || fold == Fold::squares) return a + b;
-    return b > a || std::isnan(b) ? b : a;
+    return (fold == Fold::smallest ? b < a : b > a) || std::isnan(b) ? b : a;
   }
   Sum run(const T* x, Index count) const {
     if constexpr (std::is_same_v<T, float>) return kernels.run_f32(fold, x, count, scale);
@@ -105,8 +112,13 @@ struct Loops<std::int32_t> {
   Fold fold;
 
   Loops(Fold f, double) : fold(f) {}
-  Sum identity() const { return fold == Fold::largest ? std::numeric_limits<std::int32_t>::min() : 0; }
-  Sum join(Sum a, Sum b) const { return fold == Fold::largest ? std::max(a, b) : a + b; }
+  Sum identity() const {
+    using Limits = std::numeric_limits<std::int32_t>;
+    return fold == Fold::largest ? Limits::min() : fold == Fold::smallest ? Limits::max() : 0;
+  }
+  Sum join(Sum a, Sum b) const {
+    return fold == Fold::largest ? std::max(a, b) : fold == Fold::smallest ? std::min(a, b) : a + b;
+  }
   Sum run(const std::int32_t* x, Index count) const {
     Sum sum = identity();
     for (Index i = 0; i < count; ++i) sum = join(sum, x[i]);
@@ -118,32 +130,8 @@ struct Loops<std::int32_t> {
   }
 };
 
-/// Joins a stream of values pairwise, so that rounding errors grow with the logarithm of their number.
-template <class L>
-class Cascade {
- public:
-  using Sum = typename L::Sum;
-  explicit Cascade(const L& loops) : loops_(loops) {}
-  void add(Sum value) {
-    int level = 0;
-    for (std::uint64_t bits = count_++; bits & 1; bits >>= 1) value = loops_.join(levels_[level++], value);
-    levels_[level] = value;
-  }
-  Sum total() const {
-    Sum sum = loops_.identity();
-    for (int level = 0; level < 64 && count_ >> level != 0; ++level)
-      if (count_ >> level & 1) sum = loops_.join(levels_[level], sum);
-    return sum;
-  }
-
- private:
-  const L& loops_;
-  std::uint64_t count_ = 0;
-  Sum levels_[64];
-};
-
 constexpr Index dense_piece = 4096, strided_piece = 512;
-constexpr Index row_width = 512, row_block = 64;
+constexpr Index row_width = 512, row_block = 128;
 /// Elements a group (and a task) should have, and how many groups there may be.
 constexpr Index group_elements = 65536, most_groups = 256, task_elements = 32768;
 /// With this many independent pieces of output, long reductions are not cut.
@@ -173,6 +161,18 @@ void by_runs(const Problem& problem, const T* x, const Loops<T>& loops, Store st
   const Index piece = std::min(inner, stride == 1 ? dense_piece : strided_piece);
   const Index pieces_a_run = (inner + piece - 1) / piece;
   const Index pieces = reduced.count() / inner * pieces_a_run;
+  if (pieces == 1) {
+    // Many short runs: nothing to join, and divisions would cost more than the sums.
+    const bool even = problem.kept.rank == 1;
+    parallel_blocks(Region::reduce, outputs, std::max(Index{1}, task_elements / piece), [&](Index begin, Index end) {
+      T buffer[strided_piece];
+      for (Index output = begin; output < end; ++output) {
+        const Index place = even ? output * problem.kept.last().stride : problem.kept.offset(output, problem.kept.rank);
+        store(output, loops.run(gathered(x + place, stride, inner, buffer), inner));
+      }
+    });
+    return;
+  }
   const Index group = group_size(outputs, pieces, piece);
   const Index groups = (pieces + group - 1) / group;
   Scratch<Sum> partial(groups > 1 ? outputs * groups : 0);
@@ -190,14 +190,9 @@ void by_runs(const Problem& problem, const T* x, const Loops<T>& loops, Store st
         const T* from = base + reduced.offset(p / pieces_a_run, reduced.rank - 1) + start * stride;
         return loops.run(gathered(from, stride, count, buffer), count);
       };
-      Sum sum;
-      if (last - first == 1) {
-        sum = piece_sum(first);
-      } else {
-        Cascade cascade(loops);
-        for (Index p = first; p < last; ++p) cascade.add(piece_sum(p));
-        sum = cascade.total();
-      }
+      Cascade cascade(loops);
+      for (Index p = first; p < last; ++p) cascade.add(piece_sum(p));
+      const Sum sum = cascade.total();
       groups > 1 ? static_cast<void>(partial[task] = sum) : store(output, sum);
     }
   });
@@ -228,26 +223,30 @@ void by_rows(const Problem& problem, const T* x, const Loops<T>& loops, Store st
   const Index grain = std::max(Index{1}, task_elements / (group * width_most));
   parallel_blocks(Region::reduce, tiles * groups, grain, [&](Index begin, Index end) {
     T buffer[row_width];
-    alignas(64) Sum sums[row_width], block[row_width];
+    alignas(64) Sum block[row_width];
+    Scratch<Sum> levels(RowCascade<Loops<T>>::levels((group + row_block - 1) / row_block) * width_most);
     for (Index task = begin; task < end; ++task) {
       const Index tile = task / groups, width = tile_width(tile);
       const T* base = x + kept.offset(tile / tiles_a_line, kept.rank - 1) + tile_begin(tile) * stride;
-      std::fill_n(sums, width, loops.identity());
+      RowCascade cascade(loops, width, levels.data());
       const Index last = std::min(rows, (task % groups + 1) * group);
       for (Index row = task % groups * group; row < last;) {
-        // At most a block of rows, and not beyond the innermost reduced axis.
-        const Index count = std::min({row_block, last - row, inner - row % inner});
-        const T* from = base + reduced.offset(row / inner, reduced.rank - 1) + row % inner * inner_stride;
         std::fill_n(block, width, loops.identity());
-        if (stride == 1) {
-          loops.rows(from, inner_stride, count, width, block);
-        } else {
-          for (Index r = 0; r < count; ++r)
-            loops.rows(gathered(from + r * inner_stride, stride, width, buffer), 0, 1, width, block);
+        for (const Index block_end = std::min(last, row + row_block); row < block_end;) {
+          // Not beyond the innermost reduced axis.
+          const Index count = std::min(block_end - row, inner - row % inner);
+          const T* from = base + reduced.offset(row / inner, reduced.rank - 1) + row % inner * inner_stride;
+          if (stride == 1) {
+            loops.rows(from, inner_stride, count, width, block);
+          } else {
+            for (Index r = 0; r < count; ++r)
+              loops.rows(gathered(from + r * inner_stride, stride, width, buffer), 0, 1, width, block);
+          }
+          row += count;
         }
-        for (Index j = 0; j < width; ++j) sums[j] = loops.join(sums[j], block[j]);
-        row += count;
+        cascade.add(block);
       }
+      const Sum* sums = cascade.total(block);
       if (groups > 1) {
         std::copy_n(sums, width, partial.data() + task * width_most);
       } else {
@@ -258,9 +257,9 @@ void by_rows(const Problem& problem, const T* x, const Loops<T>& loops, Store st
   if (groups == 1) return;
   for (Index tile = 0; tile < tiles; ++tile)
     for (Index j = 0; j < tile_width(tile); ++j) {
-      Sum sum = loops.identity();
-      for (Index g = 0; g < groups; ++g) sum = loops.join(sum, partial[(tile * groups + g) * width_most + j]);
-      store(tile / tiles_a_line * columns + tile_begin(tile) + j, sum);
+      Cascade cascade(loops);
+      for (Index g = 0; g < groups; ++g) cascade.add(partial[(tile * groups + g) * width_most + j]);
+      store(tile / tiles_a_line * columns + tile_begin(tile) + j, cascade.total());
     }
 }
 
@@ -313,6 +312,10 @@ void scaled_sum(ConstView x, AxisMask axes, double scale, View y) { reduce_float
 
 void max(ConstView x, AxisMask axes, View y) {
   is_float(x.dtype) ? reduce_floats(x, axes, Fold::largest, 1.0, y) : reduce_integers(x, axes, Fold::largest, y);
+}
+
+void min(ConstView x, AxisMask axes, View y) {
+  is_float(x.dtype) ? reduce_floats(x, axes, Fold::smallest, 1.0, y) : reduce_integers(x, axes, Fold::smallest, y);
 }
 
 void sum_to(ConstView x, View y) {

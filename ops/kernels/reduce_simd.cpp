@@ -1,4 +1,4 @@
-// Sums, sums of squares and maxima of dense runs and of columns. f32 is widened to f64 on the way in.
+// Sums, sums of squares, maxima and minima of dense runs and of columns. f32 is widened to f64 on the way in.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE <capstan/ops/kernels/reduce_simd.cpp>
 #include <capstan/ops/kernels/reduce_simd.h>
@@ -38,7 +38,16 @@ constexpr bool is_sum = fold == Fold::sum || fold == Fold::squares;
 
 template <Fold fold>
 constexpr double Identity() {
-  return fold == Fold::largest ? -std::numeric_limits<double>::infinity() : 0.0;
+  if constexpr (fold == Fold::largest) return -std::numeric_limits<double>::infinity();
+  if constexpr (fold == Fold::smallest) return std::numeric_limits<double>::infinity();
+  return 0.0;
+}
+
+/// Of two values, what a maximum or minimum keeps. NaN wins, whichever side it is on.
+template <Fold fold>
+HWY_INLINE V Better(V a, V b) {
+  const auto wins = fold == Fold::smallest ? hn::Lt(b, a) : hn::Gt(b, a);
+  return hn::IfThenElse(hn::Or(wins, hn::IsNaN(b)), b, a);
 }
 
 template <Fold fold>
@@ -49,18 +58,17 @@ HWY_INLINE V Step(V sum, V x, V scale) {
     return hn::MulAdd(scaled, scaled, sum);
   }
   if constexpr (fold == Fold::magnitude) x = hn::Abs(x);
-  // NaN wins, whichever side it is on.
-  return hn::IfThenElse(hn::Or(hn::Gt(x, sum), hn::IsNaN(x)), x, sum);
+  return Better<fold>(sum, x);
 }
 template <Fold fold>
 HWY_INLINE double Join(double a, double b) {
   if constexpr (is_sum<fold>) return a + b;
-  return b > a || std::isnan(b) ? b : a;
+  return (fold == Fold::smallest ? b < a : b > a) || std::isnan(b) ? b : a;
 }
 template <Fold fold>
 HWY_INLINE V JoinLanes(V a, V b) {
   if constexpr (is_sum<fold>) return hn::Add(a, b);
-  return hn::IfThenElse(hn::Or(hn::Gt(b, a), hn::IsNaN(b)), b, a);
+  return Better<fold>(a, b);
 }
 
 template <Fold fold, class T>
@@ -114,6 +122,7 @@ HWY_INLINE double RunOf(Fold fold, const T* x, Index count, double scale) {
     case Fold::sum: return Run<Fold::sum>(x, count, scale);
     case Fold::squares: return Run<Fold::squares>(x, count, scale);
     case Fold::largest: return Run<Fold::largest>(x, count, scale);
+    case Fold::smallest: return Run<Fold::smallest>(x, count, scale);
     case Fold::magnitude: break;
   }
   return Run<Fold::magnitude>(x, count, scale);
@@ -124,6 +133,7 @@ HWY_INLINE void RowsOf(Fold fold, const T* x, Index row, Index rows, Index width
     case Fold::sum: return Rows<Fold::sum>(x, row, rows, width, scale, sums);
     case Fold::squares: return Rows<Fold::squares>(x, row, rows, width, scale, sums);
     case Fold::largest: return Rows<Fold::largest>(x, row, rows, width, scale, sums);
+    case Fold::smallest: return Rows<Fold::smallest>(x, row, rows, width, scale, sums);
     case Fold::magnitude: break;
   }
   return Rows<Fold::magnitude>(x, row, rows, width, scale, sums);

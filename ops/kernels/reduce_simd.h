@@ -7,8 +7,8 @@
 
 namespace capstan::kernels {
 
-/// Σ x, Σ (scale · x)², max x, max |x|. Only `squares` heeds the scale.
-enum class Fold : std::uint8_t { sum, squares, largest, magnitude };
+/// Σ x, Σ (scale · x)², max x, min x, max |x|. Only `squares` heeds the scale.
+enum class Fold : std::uint8_t { sum, squares, largest, smallest, magnitude };
 
 /// Folds x[0 … count) into one value.
 using FoldRunF32 = double (*)(Fold fold, const float* x, Index count, double scale);

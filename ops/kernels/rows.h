@@ -52,6 +52,36 @@ inline Index row_grain(Index length, Index cost) {
   return (rows + rows_together - 1) / rows_together * rows_together;
 }
 
+/// Rows first … first + count (at most `rows_together`), dense, one after the other in `to`; neighbours side by side.
+template <class T>
+void gather_rows_of(ConstView x, const RowIndex& index, Index first, Index count, T* to) {
+  std::array<Index, rows_together> starts;
+  for (Index r = 0; r < count; ++r) starts[static_cast<std::size_t>(r)] = index.offset(first + r);
+  const T* from = x.template data<T>();
+  for (Index j = 0; j < index.length(); ++j)
+    for (Index r = 0; r < count; ++r)
+      to[r * index.length() + j] = from[starts[static_cast<std::size_t>(r)] + j * index.stride()];
+}
+
+/// Calls f(row, dense row) for every row along `axis`, in parallel, where there is one result or none a row.
+template <class T, class F>
+void for_input_rows(Region region, ConstView x, int axis, Index cost, F f) {
+  const RowIndex index(*x.layout, axis);
+  const Index length = index.length();
+  parallel_blocks(region, index.rows(), row_grain(length, cost), [&](Index begin, Index end) {
+    if (index.dense()) {
+      for (Index row = begin; row < end; ++row) f(row, x.template data<T>() + index.offset(row));
+      return;
+    }
+    Scratch<T> buffer(rows_together * length);
+    for (Index first = begin; first < end; first += rows_together) {
+      const Index count = std::min(rows_together, end - first);
+      gather_rows_of(x, index, first, count, buffer.data());
+      for (Index r = 0; r < count; ++r) f(first + r, buffer.data() + r * length);
+    }
+  });
+}
+
 /// Calls f(row, array of input rows, output row) for every row along `axis`, in parallel, all rows dense. Inputs and y
 /// have one shape.
 template <class T, std::size_t inputs, class F>
@@ -70,13 +100,7 @@ void for_rows(Region region, const std::array<ConstView, inputs>& x, View y, int
       if (!dense)
         for (std::size_t i = 0; i < inputs; ++i) {
           const RowIndex index(*x[i].layout, axis);
-          T* to = buffer.data() + static_cast<Index>(i) * together * length;
-          std::array<Index, rows_together> starts;
-          for (Index r = 0; r < count; ++r) starts[static_cast<std::size_t>(r)] = index.offset(first + r);
-          const T* from = x[i].template data<T>();
-          for (Index j = 0; j < length; ++j)
-            for (Index r = 0; r < count; ++r)
-              to[r * length + j] = from[starts[static_cast<std::size_t>(r)] + j * index.stride()];
+          gather_rows_of(x[i], index, first, count, buffer.data() + static_cast<Index>(i) * together * length);
         }
       T* results = buffer.data() + (dense ? 0 : static_cast<Index>(inputs) * together * length);
       for (Index r = 0; r < count; ++r) {

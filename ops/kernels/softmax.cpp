@@ -1,4 +1,4 @@
-// Softmax and log-softmax, forward and backward: row loops on SIMD.
+// Softmax, log-softmax and log-sum-exp, forward and backward: row loops on SIMD.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE <capstan/ops/kernels/softmax.cpp>
 #include <capstan/ops/kernels/rows.h>
@@ -39,6 +39,22 @@ HWY_INLINE void LogSoftmaxRowOf(const T* x, T* y, Index count) {
 }
 
 template <class T>
+HWY_INLINE T LogSumExpRowOf(const T* x, Index count) {
+  const hn::ScalableTag<T> d;
+  const T top = RowMax(x, count);
+  if (std::isinf(top)) {
+    // Subtracting it would make NaN. Whether RowMax saw a NaN is not known.
+    for (Index i = 0; i < count; ++i)
+      if (std::isnan(x[i])) return x[i];
+    return top;
+  }
+  const auto largest = hn::Set(d, top);
+  const double sum =
+      RowSum<T>(count, [&](const auto& at) HWY_ATTR { return ExpNonPositive(d, hn::Sub(at.Load(x), largest)); });
+  return static_cast<T>(static_cast<double>(top) + std::log(sum));
+}
+
+template <class T>
 HWY_INLINE void SoftmaxBackwardRowOf(const T* y, const T* dy, T* dx, Index count) {
   const hn::ScalableTag<T> d;
   const auto dot = hn::Set(
@@ -58,6 +74,8 @@ HWY_ATTR void SoftmaxF32(const float* x, float* y, Index n) { SoftmaxRowOf(x, y,
 HWY_ATTR void SoftmaxF64(const double* x, double* y, Index n) { SoftmaxRowOf(x, y, n); }
 HWY_ATTR void LogSoftmaxF32(const float* x, float* y, Index n) { LogSoftmaxRowOf(x, y, n); }
 HWY_ATTR void LogSoftmaxF64(const double* x, double* y, Index n) { LogSoftmaxRowOf(x, y, n); }
+HWY_ATTR float LogSumExpF32(const float* x, Index n) { return LogSumExpRowOf(x, n); }
+HWY_ATTR double LogSumExpF64(const double* x, Index n) { return LogSumExpRowOf(x, n); }
 HWY_ATTR void SoftmaxBackwardF32(const float* y, const float* dy, float* dx, Index n) {
   SoftmaxBackwardRowOf(y, dy, dx, n);
 }
@@ -82,6 +100,8 @@ HWY_EXPORT(SoftmaxF32);
 HWY_EXPORT(SoftmaxF64);
 HWY_EXPORT(LogSoftmaxF32);
 HWY_EXPORT(LogSoftmaxF64);
+HWY_EXPORT(LogSumExpF32);
+HWY_EXPORT(LogSumExpF64);
 HWY_EXPORT(SoftmaxBackwardF32);
 HWY_EXPORT(SoftmaxBackwardF64);
 HWY_EXPORT(LogSoftmaxBackwardF32);
@@ -100,6 +120,29 @@ void backward(void (*kernel)(const T*, const T*, T*, Index), ConstView y, ConstV
                  [&](Index, const auto& in, T* out) { kernel(in[0], in[1], out, length); });
 }
 
+template <class T>
+void log_sums(T (*kernel)(const T*, Index), ConstView x, int axis, View y) {
+  const Index length = x.layout->size(axis);
+  for_input_rows<T>(Region::softmax, x, axis, 1,
+                    [&](Index row, const T* from) { y.data<T>()[row] = kernel(from, length); });
+}
+
+template <class T>
+void log_sums_backward(void (*softmax_row)(const T*, T*, Index), ConstView x, ConstView y, ConstView dy, int axis,
+                       View dx) {
+  const RowIndex values(*y.layout, axis), cotangents(*dy.layout, axis);
+  const Index length = dx.layout->size(axis);
+  for_rows<T, 1>(Region::softmax, {x}, dx, axis, 1, [&](Index row, const auto& in, T* out) {
+    if (y.data<T>()[values.offset(row)] == -std::numeric_limits<T>::infinity()) {
+      std::fill_n(out, length, T{0});
+      return;
+    }
+    const T factor = dy.data<T>()[cotangents.offset(row)];
+    softmax_row(in[0], out, length);
+    for (Index j = 0; j < length; ++j) out[j] *= factor;
+  });
+}
+
 }  // namespace
 
 void softmax(ConstView x, int axis, View y) {
@@ -110,6 +153,16 @@ void softmax(ConstView x, int axis, View y) {
 void log_softmax(ConstView x, int axis, View y) {
   x.dtype == DType::f32 ? forward<float>(HWY_DYNAMIC_DISPATCH(LogSoftmaxF32), x, axis, y)
                         : forward<double>(HWY_DYNAMIC_DISPATCH(LogSoftmaxF64), x, axis, y);
+}
+
+void logsumexp(ConstView x, int axis, View y) {
+  x.dtype == DType::f32 ? log_sums<float>(HWY_DYNAMIC_DISPATCH(LogSumExpF32), x, axis, y)
+                        : log_sums<double>(HWY_DYNAMIC_DISPATCH(LogSumExpF64), x, axis, y);
+}
+
+void logsumexp_backward(ConstView x, ConstView y, ConstView dy, int axis, View dx) {
+  x.dtype == DType::f32 ? log_sums_backward<float>(HWY_DYNAMIC_DISPATCH(SoftmaxF32), x, y, dy, axis, dx)
+                        : log_sums_backward<double>(HWY_DYNAMIC_DISPATCH(SoftmaxF64), x, y, dy, axis, dx);
 }
 
 void softmax_backward(ConstView y, ConstView dy, int axis, View dx) {

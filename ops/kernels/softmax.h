@@ -1,5 +1,5 @@
-// Softmax and log-softmax over one axis, and their backward kernels. Not for: attention (its fused kernel keeps its own
-// row statistics).
+// Softmax, log-softmax and log-sum-exp over one axis, and their backward kernels. Not for: attention (its fused kernel
+// keeps its own row statistics).
 //
 // x, y, dy have one dtype (f32 or f64) and one shape; inputs may have any strides, outputs are row-major. `axis` is in
 // [0, rank). An axis of length 0 does nothing.
@@ -21,5 +21,12 @@ void softmax_backward(ConstView y, ConstView dy, int axis, View dx);
 
 /// dx = dy − exp(y) · Σ dy, y being log_softmax(x).
 void log_softmax_backward(ConstView y, ConstView dy, int axis, View dx);
+
+/// y = max x + log Σ exp(x − max x), one for each row along `axis`, in row-major order. A row of −∞, or of no elements,
+/// gives −∞; one with +∞ gives +∞; one with NaN, NaN.
+void logsumexp(ConstView x, int axis, View y);
+
+/// dx = dy · softmax(x), and 0 where y is −∞. y and dy have x's shape with size 1 along `axis`.
+void logsumexp_backward(ConstView x, ConstView y, ConstView dy, int axis, View dx);
 
 }  // namespace capstan::kernels

@@ -23,7 +23,11 @@ Family family_of(Unary op) {
     case Unary::exp:
     case Unary::log:
     case Unary::tanh:
-    case Unary::sigmoid: return {unary_exp(), costly_grain};
+    case Unary::sigmoid:
+    case Unary::sigmoid_slope:
+    case Unary::softplus:
+    case Unary::silu:
+    case Unary::silu_slope: return {unary_exp(), costly_grain};
     case Unary::gelu_tanh:
     case Unary::gelu_tanh_slope: return {unary_gelu(), costly_grain};
     case Unary::sin:

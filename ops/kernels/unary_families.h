@@ -10,7 +10,7 @@ namespace capstan::kernels {
 using UnaryKernel = void (*)(Unary op, DType dtype, const Piece& piece);
 
 UnaryKernel unary_simple();  // neg, abs, sign, square, reciprocal, sqrt, rsqrt, relu
-UnaryKernel unary_exp();     // exp, log, tanh, sigmoid
+UnaryKernel unary_exp();     // exp, log, tanh, sigmoid, softplus, silu, slopes
 UnaryKernel unary_gelu();    // gelu_tanh, gelu_tanh_slope
 UnaryKernel unary_trig();    // sin, cos
 UnaryKernel unary_libm();    // erf, erfc, gelu_erf, gelu_erf_slope

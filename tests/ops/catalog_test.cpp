@@ -7,6 +7,7 @@
 #include <string>
 
 #include "ops/samples/check_sample.h"
+#include "ops/samples/large_samples.h"
 
 namespace capstan::test {
 namespace {
@@ -38,6 +39,10 @@ INSTANTIATE_TEST_SUITE_P(Ops, Catalog, testing::ValuesIn(ops::catalog),
 
 TEST_P(Catalog, HasSamples) { EXPECT_EQ(missing_sample(GetParam(), samples_of(GetParam())), ""); }
 
+TEST_P(Catalog, HasAnEmptySample) {
+  EXPECT_TRUE(std::ranges::any_of(samples_of(GetParam()), is_empty)) << GetParam();
+}
+
 TEST_P(Catalog, SamplesRunTheOp) { for_each_sample(runs_its_op); }
 
 TEST_P(Catalog, GradientsMatchDifferencesAtOrderOneAndTwo) {
@@ -51,7 +56,10 @@ TEST_P(Catalog, GradientsMatchDifferencesAtOrderOneAndTwo) {
 TEST_P(Catalog, KernelsEqualRules) { for_each_sample(kernel_equals_rule); }
 TEST_P(Catalog, MemoryLayoutDoesNotMatter) { for_each_sample(ignores_memory_layout); }
 TEST_P(Catalog, F32IsCloseToF64) { for_each_sample(close_in_f32); }
-TEST_P(Catalog, ThreadsDoNotChangeBytes) { for_each_sample(same_on_any_threads); }
+TEST_P(Catalog, ThreadsDoNotChangeBytes) { EXPECT_EQ(same_on_any_threads_when_large(GetParam()).failure, ""); }
+TEST_P(Catalog, HasAGradientOrSaysNo) {
+  EXPECT_EQ(std::ranges::none_of(samples_of(GetParam()), differentiable), has_no_gradient(GetParam()));
+}
 
 TEST(CatalogMechanism, ASampleOfAnUnlistedOpIsRefused) {
   for (const Sample& sample : all_samples())

@@ -105,14 +105,14 @@ TEST(CrossEntropy, IgnoredRowsEqualRemovedOnes) {
 }
 
 TEST(CrossEntropy, ReadsStretchedCotangents) {
-  const Tensor logits = draw(7, {64, 2});
+  const Tensor logits = draw(7, {64, 2, 3});
   std::vector<std::int32_t> list;
-  for (int i = 0; i < 64; ++i) list.push_back(i % 2);
-  const Tensor targets = ids(list, {64});
+  for (int i = 0; i < 128; ++i) list.push_back(i % 3);
+  const Tensor targets = ids(list, {64, 2});
   const CrossEntropyOptions none{.reduction = Reduction::none};
-  const Result dense = run(logits, targets, none, false, ones({64}, DType::f64));
+  const Result dense = run(logits, targets, none, false, ones({64, 2}, DType::f64));
   const Result summed = run(logits, targets, {.reduction = Reduction::sum}, false);
-  expect_exactly(summed.gradient, {64, 2}, dense.gradient.to_doubles());
+  expect_exactly(summed.gradient, {64, 2, 3}, dense.gradient.to_doubles());
   EXPECT_NEAR(summed.loss.item(), sum(dense.loss).item(), 1e-13);
 }
 
@@ -130,6 +130,67 @@ TEST(CrossEntropy, SmoothingMixesInTheUniformDistribution) {
   for (const double value : x) total += std::exp(value), average += value / 4;
   const double expected = std::log(total) - 0.7 * x[2] - 0.3 * average;
   EXPECT_NEAR(cross_entropy(logits, ids({2}, {1}), {.label_smoothing = 0.3}).item(), expected, 1e-14);
+}
+
+TEST(CrossEntropy, ClassWeightsByHand) {
+  // Equal logits: every class costs log 4.
+  const Tensor logits = zeros({3, 4}, DType::f64), weights = tensor({1, 2, 0, 0.5}, DType::f64);
+  const Tensor targets = ids({1, 3, -1}, {3});
+  const double l = std::log(4.0);
+  const auto loss = [&](double smoothing, Reduction reduction) {
+    return cross_entropy(
+        logits, targets,
+        {.ignore_index = -1, .label_smoothing = smoothing, .weights = weights, .reduction = reduction});
+  };
+  expect_near(loss(0, Reduction::none), {3}, {2 * l, 0.5 * l, 0}, 1e-15);
+  EXPECT_NEAR(loss(0, Reduction::mean).item(), l, 1e-15);
+  // w_t (1 − s) + s Σ w / V, still divided by Σ w_t.
+  expect_near(loss(0.1, Reduction::none), {3}, {(1.8 + 0.0875) * l, (0.45 + 0.0875) * l, 0}, 1e-15);
+  EXPECT_NEAR(loss(0.1, Reduction::mean).item(), (2.25 + 0.175) / 2.5 * l, 1e-15);
+}
+
+TEST(CrossEntropy, WeightsOfOneChangeNothing) {
+  const Tensor logits = draw(10, {4, 5}), targets = ids({0, 4, 2, 2}, {4});
+  for (const bool create_graph : {false, true}) {
+    const Result plain = run(logits, targets, {.label_smoothing = 0.1}, create_graph);
+    const Result weighted =
+        run(logits, targets, {.label_smoothing = 0.1, .weights = ones({5}, DType::f64)}, create_graph);
+    EXPECT_NEAR(weighted.loss.item(), plain.loss.item(), 1e-15);
+    expect_near(weighted.gradient, {4, 5}, plain.gradient.to_doubles(), 1e-15);
+  }
+}
+
+TEST(CrossEntropy, WithOnlyWeightsOfZeroTheMeanIsZero) {
+  for (const bool create_graph : {false, true}) {
+    const Result r = run(draw(11, {2, 3}), ids({1, 1}, {2}), {.weights = tensor({1, 0, 2}, DType::f64)}, create_graph);
+    EXPECT_EQ(r.loss.item(), 0);
+    expect_exactly(r.gradient, {2, 3}, std::vector<double>(6, 0.0));
+  }
+}
+
+TEST(CrossEntropy, WeightedIgnoredRowsEqualRemovedOnes) {
+  const Tensor logits = draw(12, {3, 4}), weights = tensor({0.5, 2, 1, 3}, DType::f64);
+  for (const bool create_graph : {false, true}) {
+    const Result with = run(logits, ids({2, -1, 3}, {3}),
+                            {.ignore_index = -1, .label_smoothing = 0.1, .weights = weights}, create_graph);
+    const Result without =
+        run(slice(logits, 0, 0, 3, 2), ids({2, 3}, {2}), {.label_smoothing = 0.1, .weights = weights}, create_graph);
+    EXPECT_EQ(with.loss.item(), without.loss.item());
+    expect_exactly(slice(with.gradient, 0, 0, 3, 2), {2, 4}, without.gradient.to_doubles());
+    expect_exactly(slice(with.gradient, 0, 1, 2), {1, 4}, {0, 0, 0, 0});
+  }
+}
+
+TEST(CrossEntropy, NamesWeightsThatDoNotFit) {
+  const Tensor logits = zeros({2, 3}), targets = ids({0, 1}, {2});
+  EXPECT_EQ(error_of([&] { cross_entropy(logits, targets, {.weights = ones({2})}); }),
+            "cross_entropy: weights must be [V] = [3]; got [2]");
+  EXPECT_EQ(error_of([&] { cross_entropy(logits, targets, {.weights = ones({3}, DType::f64)}); }),
+            "cross_entropy: logits and weights must have one dtype; got f32 and f64; cast one of them");
+  Tape tape;
+  const Tensor recorded = tape.watch(ones({3}));
+  EXPECT_EQ(error_of([&] { cross_entropy(logits, targets, {.weights = recorded}); }),
+            "cross_entropy: weights must be constants; got a recorded tensor; detach() it first");
 }
 
 TEST(CrossEntropy, NamesWhatDoesNotFit) {

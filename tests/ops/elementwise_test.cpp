@@ -2,9 +2,11 @@
 #include <capstan/autograd/create.h>
 #include <capstan/autograd/tape.h>
 #include <capstan/autograd/transform.h>
+#include <capstan/ops/compare.h>
 #include <capstan/ops/elementwise.h>
 #include <capstan/ops/rearrange.h>
 #include <capstan/ops/reduce.h>
+#include <capstan/ops/select.h>
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -83,6 +85,56 @@ TEST(Elementwise, FunctionsByHand) {
   expect_exactly(clamp(f64({-3, 7}), -infinity, 2), {2}, {-3, 2});
 }
 
+TEST(Elementwise, PowersByHand) {
+  const Tensor x = f64({-2, -1, 0, 0.5, 3});
+  expect_exactly(pow(x, 0), {5}, {1, 1, 1, 1, 1});
+  expect_exactly(pow(x, 1), {5}, {-2, -1, 0, 0.5, 3});
+  expect_exactly(pow(x, 2), {5}, {4, 1, 0, 0.25, 9});
+  expect_exactly(pow(x, 3), {5}, {-8, -1, 0, 0.125, 27});
+  expect_exactly(pow(x, -1), {5}, {-0.5, -1, infinity, 2, 1 / 3.0});
+  expect_exactly(pow(x, -2), {5}, {0.25, 1, infinity, 4, 1 / 9.0});
+  expect_near(pow(f64({0, 2, 4}), 0.5), {3}, {0, std::sqrt(2.0), 2}, 1e-15);
+  expect_exactly(pow(f64({-1, -0.5}), 0.5), {2}, {nan, nan});
+  expect_exactly(pow(f64({nan, infinity}), 0), {2}, {1, 1});
+  EXPECT_EQ(pow(tensor(3), 2).dtype(), DType::f32);
+}
+
+TEST(Elementwise, SigmoidKeepsItsDigitsInBothTails) {
+  expect_exactly(sigmoid(f64({0, -infinity, infinity, nan, -1000, 1000})), {6}, {0.5, 0, 1, nan, 0, 1});
+  const auto slope = [](double x) { return grad(f64(x), [](const Tensor& t) { return sigmoid(t); }).item(); };
+  for (const double x : {-700.0, -40.0, -1.0, 1.0, 40.0, 700.0}) {
+    EXPECT_NEAR(sigmoid(f64(-std::abs(x))).item() / (std::exp(-std::abs(x)) / (1 + std::exp(-std::abs(x)))), 1, 1e-14);
+    const double e = std::exp(-std::abs(x));
+    EXPECT_NEAR(slope(x) / (e / ((1 + e) * (1 + e))), 1, 1e-14) << x;
+  }
+  EXPECT_EQ(sigmoid(f64(40)).item(), 1);
+  EXPECT_NEAR(slope(40) / 4.248354255291589e-18, 1, 1e-14);
+}
+
+TEST(Elementwise, SigmoidSlopeOfTheRuleHasTheDigitsOfTheKernels) {
+  for (double at = -40; at <= 40; at += 1.7) {
+    Tape tape;
+    const Tensor x = tape.watch(f64(at));
+    const double kernel = grad(f64(at), [](const Tensor& t) { return sigmoid(t); }).item();
+    const Tensor rule = tape.backward(sigmoid(x), {.create_graph = true}).of(x);
+    EXPECT_NEAR(rule.item() / kernel, 1, 1e-14) << at;
+    // σ'' = σ' (1 − 2σ), which is −σ' · tanh(x/2)
+    const double second = tape.backward(rule).of(x).item();
+    EXPECT_NEAR(second, -kernel * std::tanh(at / 2), 1e-14 * kernel) << at;
+  }
+}
+
+TEST(Elementwise, MagnitudesRootsAndExtremaByHand) {
+  expect_exactly(abs(f64({-2, -0.0, 0, 3, nan, -infinity})), {6}, {2, 0, 0, 3, nan, infinity});
+  EXPECT_FALSE(std::signbit(abs(f64(-0.0)).item()));
+  expect_exactly(rsqrt(f64({4, 0, -1, infinity, 0.25})), {5}, {0.5, infinity, nan, 0, 2});
+  expect_exactly(minimum(f64({1, 5, 2}), f64({3, 2, 2})), {3}, {1, 2, 2});
+  expect_exactly(maximum(f64({1, 5, 2}), f64({3, 2, 2})), {3}, {3, 5, 2});
+  expect_exactly(maximum(f64({{1}, {4}}), f64({2, 3})), {2, 2}, {2, 3, 4, 4});
+  expect_exactly(minimum(f64({nan, 1, nan}), f64({1, nan, nan})), {3}, {nan, nan, nan});
+  expect_exactly(maximum(f64({nan, 1, -infinity}), f64({1, nan, infinity})), {3}, {nan, nan, infinity});
+}
+
 TEST(Elementwise, SpecialValuesFollowIeee) {
   expect_exactly(f64({1, -1, 0}) / f64({0, 0, 0}), {3}, {infinity, -infinity, nan});
   expect_exactly(log(f64({0, -1, infinity})), {3}, {-infinity, nan, infinity});
@@ -95,8 +147,8 @@ TEST(Elementwise, SpecialValuesFollowIeee) {
 
 TEST(Elementwise, F32AndF64AgreeOnEveryFunction) {
   using Function = Tensor (*)(const Tensor&);
-  for (const Function f :
-       {Function(exp), Function(tanh), Function(sin), Function(cos), Function(erf), Function(erfc)}) {
+  for (const Function f : {Function(exp), Function(tanh), Function(sin), Function(cos), Function(erf), Function(erfc),
+                           Function(abs), Function(sigmoid)}) {
     const Tensor x = uniform(Key{.seed = 3}, {100}, -3, 3, DType::f32);
     std::vector<double> wide = x.to_doubles();
     expect_near(f(x), {100}, f(tensor(wide, {100})).to_doubles(), 5e-7);
@@ -125,6 +177,88 @@ TEST(Elementwise, GradientsByHand) {
 TEST(Elementwise, ClampLetsTheGradientThroughWithinAndAtTheBounds) {
   const Tensor dx = grad(f64({-2, -1, 0, 1, 2, nan}), [](const Tensor& x) { return sum(clamp(x, -1, 1)); });
   expect_exactly(dx, {6}, {0, 1, 1, 1, 0, 0});
+}
+
+TEST(Elementwise, TheSlopeOfAbsAtZeroIsZero) {
+  const Tensor dx = grad(f64({-3, -0.0, 0, 2, nan}), [](const Tensor& x) { return sum(abs(x)); });
+  expect_exactly(dx, {5}, {-1, 0, 0, 1, 0});
+}
+
+TEST(Elementwise, EqualOperandsOfAnExtremumShareTheGradient) {
+  for (const auto f : {minimum, maximum}) {
+    for (const bool create_graph : {false, true}) {
+      Tape tape;
+      const Tensor a = tape.watch(f64({1, 5, 2, 0})), b = tape.watch(f64({3, 4, 2, -0.0}));
+      const Gradients g = tape.backward(f(a, b), f64({2, 2, 2, 2}), {.create_graph = create_graph});
+      const bool larger = f == maximum;
+      expect_exactly(g.of(a).detach(), {4}, {larger ? 0.0 : 2.0, larger ? 2.0 : 0.0, 1, 1});
+      expect_exactly(g.of(b).detach(), {4}, {larger ? 2.0 : 0.0, larger ? 0.0 : 2.0, 1, 1});
+    }
+  }
+}
+
+TEST(Elementwise, WhereEitherOperandOfAnExtremumIsNaNBothGradientsAreZero) {
+  for (const auto f : {minimum, maximum}) {
+    Tape tape;
+    const Tensor a = tape.watch(f64({nan, 1, nan, 1})), b = tape.watch(f64({1, nan, nan, 1}));
+    const Gradients g = tape.backward(sum(f(a, b)));
+    expect_exactly(g.of(a), {4}, {0, 0, 0, 0.5});
+    expect_exactly(g.of(b), {4}, {0, 0, 0, 0.5});
+  }
+}
+
+TEST(Elementwise, AnExtremumGathersTheGradientOfAStretchedOperand) {
+  Tape tape;
+  const Tensor a = tape.watch(f64({{1, 5, 2}, {3, 0, 2}})), b = tape.watch(f64(2));
+  const Gradients g = tape.backward(sum(maximum(a, b)));
+  expect_exactly(g.of(a), {2, 3}, {0, 1, 0.5, 1, 0, 0.5});
+  expect_exactly(g.of(b), {}, {3});
+}
+
+/// The first and second derivative of x^exponent by the rule, the third by differentiating once more.
+std::vector<double> derivatives_of_pow(double x, double exponent, DType dtype) {
+  const auto f0 = [=](const Tensor& t) { return pow(t, exponent); };
+  const auto f1 = [=](const Tensor& t) { return grad(t, f0); };
+  const auto f2 = [=](const Tensor& t) { return grad(t, f1); };
+  const Tensor at = tensor(x, dtype);
+  return {grad(at, f0).item(), grad(at, f1).item(), grad(at, f2).item()};
+}
+
+TEST(Elementwise, WholePowersHaveFiniteDerivativesOfEveryOrderAtZeroAndBelow) {
+  using Derivatives = std::vector<double>;
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    for (const double x : {0.0, -0.0, -2.0, 3.0}) {
+      EXPECT_EQ(derivatives_of_pow(x, 0, dtype), (Derivatives{0, 0, 0})) << x;
+      EXPECT_EQ(derivatives_of_pow(x, 1, dtype), (Derivatives{1, 0, 0})) << x;
+      EXPECT_EQ(derivatives_of_pow(x, 2, dtype), (Derivatives{2 * x, 2, 0})) << x;
+      EXPECT_EQ(derivatives_of_pow(x, 3, dtype), (Derivatives{3 * x * x, 6 * x, 6})) << x;
+      EXPECT_EQ(derivatives_of_pow(x, 4, dtype), (Derivatives{4 * x * x * x, 12 * x * x, 24 * x})) << x;
+    }
+    EXPECT_EQ(derivatives_of_pow(-2, -1, dtype), (Derivatives{-0.25, -0.25, -0.375}));
+    EXPECT_EQ(derivatives_of_pow(4, 0.5, dtype), (Derivatives{0.25, -1 / 32.0, 3 / 256.0}));
+  }
+}
+
+TEST(Elementwise, BrokenPowersHaveAnInfiniteDerivativeAtZero) {
+  EXPECT_EQ(derivatives_of_pow(0, 0.5, DType::f64)[0], infinity);
+  const std::vector<double> d = derivatives_of_pow(0, 1.5, DType::f64);
+  EXPECT_EQ(d[0], 0);
+  EXPECT_EQ(d[1], infinity);
+  const Tensor x = f64({0, 4}), taken = f64({0, 1});
+  // The safe form: the argument is selected before the power, the value after it.
+  const Tensor dx = grad(x, [&](const Tensor& t) {
+    const Tensor inside = not_equal(taken, 0.0);
+    return sum(where(inside, pow(where(inside, t, 1.0), 0.5), 0.0));
+  });
+  expect_exactly(dx, {2}, {0, 0.25});
+}
+
+TEST(Elementwise, PowersZeroAndOneKeepNothingForBackward) {
+  Tape tape;
+  const Tensor x = tape.watch(ones({1000}));
+  const Tensor y = pow(x, 0) + pow(x, 1);
+  EXPECT_EQ(tape.saved_bytes(), 0);
+  expect_exactly(tape.backward(sum(y)).of(x), {1000}, std::vector<double>(1000, 1));
 }
 
 TEST(Elementwise, AGradientHasTheShapeOfItsStretchedOperand) {
@@ -223,6 +357,17 @@ TEST(Elementwise, ErrorsNameWhatMustHold) {
   EXPECT_EQ(error_of([&] { 1.0 / i; }), "div: b must be f32 or f64; got i32; cast it first");
   EXPECT_EQ(error_of([&] { clamp(f, 2, 1); }), "clamp: low must not exceed high; got low 2 and high 1");
   EXPECT_EQ(error_of([&] { clamp(f, nan, 1); }), "clamp: low must not exceed high; got low nan and high 1");
+  EXPECT_EQ(error_of([&] { minimum(i, i); }), "minimum: a and b must be f32 or f64; got i32; cast them first");
+  EXPECT_EQ(error_of([&] { maximum(f, d); }),
+            "maximum: a and b must have one dtype; got f32 and f64; cast one of them");
+  EXPECT_EQ(error_of([&] { maximum(f, ones({4})); }),
+            "maximum: shapes must broadcast (equal sizes, or 1, aligned at the last axis); got [2, 3] and [4]");
+  EXPECT_EQ(error_of([&] { abs(i); }), "abs: x must be f32 or f64; got i32; cast it first");
+  EXPECT_EQ(error_of([&] { rsqrt(i); }), "rsqrt: x must be f32 or f64; got i32; cast it first");
+  EXPECT_EQ(error_of([&] { sigmoid(t); }), "sigmoid: x must be f32 or f64; got bool; cast it first");
+  EXPECT_EQ(error_of([&] { pow(i, 2); }), "pow: x must be f32 or f64; got i32; cast it first");
+  EXPECT_EQ(error_of([&] { pow(f, infinity); }), "pow: exponent must be finite; got inf");
+  EXPECT_EQ(error_of([&] { pow(f, nan); }), "pow: exponent must be finite; got nan");
   EXPECT_EQ(error_of([&] { tanh(Tensor()); }),
             "tanh: inputs must hold values; got an empty handle as input 0; assign a tensor to it first");
 }

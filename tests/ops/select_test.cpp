@@ -117,6 +117,47 @@ TEST(Where, ErrorsNameWhatMustHold) {
             "where: a must hold a value; got an empty handle; assign a tensor to it first");
 }
 
+// ---- masked_fill ----------------------------------------------------------------------------------------------------
+
+TEST(MaskedFill, TrueMeansReplaced) {
+  expect_exactly(masked_fill(f64({1, 2, 3}), tensor({0, 1, 0}, DType::boolean), 9), {3}, {1, 9, 3});
+  const Tensor rows = reshape(tensor({1, 0}, DType::boolean), {2, 1});
+  expect_exactly(masked_fill(f64({{1, 2}, {3, 4}}), rows, -infinity), {2, 2}, {-infinity, -infinity, 3, 4});
+  expect_exactly(masked_fill(tensor({1, 2}, DType::i32), tensor({0, 1}, DType::boolean), -7), {2}, {1, -7});
+  EXPECT_EQ(masked_fill(ones({2}), tensor({0, 1}, DType::boolean), 0.5).dtype(), DType::f32);
+}
+
+TEST(MaskedFill, WhatIsReplacedReachesNothing) {
+  Tape tape;
+  const Tensor x = tape.watch(f64({nan, 2, infinity, 4}));
+  const Tensor filled = masked_fill(x, tensor({1, 0, 1, 0}, DType::boolean), 3);
+  const Tensor y = filled * filled;
+  expect_exactly(y, {4}, {9, 4, 9, 16});
+  for (const bool create_graph : {true, false})
+    expect_exactly(tape.backward(sum(y), {.keep = true, .create_graph = create_graph}).of(x).detach(), {4},
+                   {0, 4, 0, 8});
+  // A NaN cotangent of a replaced element stays outside too.
+  Tape other;
+  const Tensor z = other.watch(f64({1, 2}));
+  expect_exactly(other.backward(masked_fill(z, tensor({1, 0}, DType::boolean), 0), f64({nan, 5})).of(z), {2}, {0, 5});
+}
+
+TEST(MaskedFill, ErrorsNameWhatMustHold) {
+  const Tensor x = ones({2, 3}), mask = ones({3}, DType::boolean);
+  EXPECT_EQ(error_of([&] { masked_fill(x, x, 0); }),
+            "masked_fill: mask must be bool; got f32; cast or compare it first");
+  EXPECT_EQ(error_of([&] { masked_fill(x, ones({2}, DType::boolean), 0); }),
+            "masked_fill: mask must broadcast to x's shape; got mask [2] and x [2, 3]");
+  EXPECT_EQ(error_of([&] {
+              masked_fill(ones({3}), ones({2, 3}, DType::boolean), 0);
+            }),
+            "masked_fill: mask must broadcast to x's shape; got mask [2, 3] and x [3]");
+  EXPECT_EQ(error_of([&] { masked_fill(Tensor(), mask, 0); }),
+            "masked_fill: x must hold a value; got an empty handle; assign a tensor to it first");
+  EXPECT_EQ(error_of([&] { masked_fill(x, Tensor(), 0); }),
+            "masked_fill: mask must hold a value; got an empty handle; assign a tensor to it first");
+}
+
 // ---- cast -----------------------------------------------------------------------------------------------------------
 
 TEST(Cast, ValuesByHand) {

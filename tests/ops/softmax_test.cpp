@@ -1,8 +1,11 @@
-// Softmax and log-softmax: values, extreme rows, memory layouts, errors. Gradient checks: samples/softmax_samples.cpp.
+// Softmax, log-softmax and log-sum-exp: values, extreme rows, memory layouts, errors. Gradient checks:
+// samples/softmax_samples.cpp.
 #include <capstan/autograd/create.h>
 #include <capstan/autograd/tape.h>
+#include <capstan/ops/elementwise.h>
 #include <capstan/ops/rearrange.h>
 #include <capstan/ops/reduce.h>
+#include <capstan/ops/select.h>
 #include <capstan/ops/softmax.h>
 
 #include <cmath>
@@ -132,6 +135,89 @@ TEST(Softmax, NamesWhatDoesNotFit) {
   EXPECT_EQ(error_of([] { softmax(zeros({2, 3}), 2); }), "softmax: axis must be in [-2, 2); got 2 for shape [2, 3]");
   EXPECT_EQ(error_of([] { log_softmax(zeros({})); }), "log_softmax: axis must be in [0, 0); got -1 for shape []");
   EXPECT_EQ(error_of([] { softmax(zeros({2}, DType::i32)); }), "softmax: x must be f32 or f64; got i32; cast it first");
+}
+
+// ---- log-sum-exp ----------------------------------------------------------------------------------------------------
+
+TEST(LogSumExp, HandValues) {
+  const Tensor x = tensor({{0, 1}, {1000, 1000}, {-1000, -1001}}, DType::f64);
+  const std::vector<double> want = {1.3132616875182228, 1000.6931471805599, -999.6867383124818};
+  expect_near(logsumexp(x), {3}, want, 1e-15);
+  expect_near(logsumexp(x, 1, keep_axes), {3, 1}, want, 1e-15);
+  expect_near(logsumexp(transpose(x), 0), {3}, want, 1e-15);
+  expect_near(logsumexp(tensor({1e4, 1e4})), {}, {10000.693147180559}, 1e-7);
+  expect_exactly(logsumexp(tensor({{7}, {-3}}, DType::f64)), {2}, {7, -3});
+}
+
+TEST(LogSumExp, TheGradientIsSoftmax) {
+  const Tensor x = draw(9, {4, 5}), up = draw(10, {4});
+  const auto f = [](const Tensor& t, int axis) { return logsumexp(t, axis); };
+  for (const bool create_graph : {false, true})
+    expect_near(gradient(f, x, up, 1, {.create_graph = create_graph}), {4, 5},
+                (softmax(x, 1) * reshape(up, Shape{4, 1})).to_doubles(), 1e-15);
+}
+
+TEST(LogSumExp, OfARowOfMinusInfinityIsMinusInfinityWithGradientZero) {
+  const Tensor x = tensor({{-infinity, -infinity}, {-infinity, 2}, {0, 0}}, DType::f64),
+               up = tensor({3, 5, 8}, DType::f64);
+  const auto f = [](const Tensor& t, int axis) { return logsumexp(t, axis); };
+  for (const DType dtype : {DType::f64, DType::f32})
+    expect_near(slice(logsumexp(cast(x, dtype)), 0, 1, 3), {2}, {2, std::log(2.0)}, 1e-7);
+  EXPECT_EQ(logsumexp(x).at({0}), -infinity);
+  for (const bool create_graph : {false, true})
+    expect_exactly(gradient(f, x, up, 1, {.create_graph = create_graph}), {3, 2}, {0, 0, 0, 5, 4, 4});
+  // At order 2 as well: d/dx Σ (dy ⊙ softmax(x))² where finite.
+  Tape tape;
+  const Tensor watched = tape.watch(x);
+  const Tensor first = tape.backward(logsumexp(watched), up, {.create_graph = true}).of(watched);
+  for (const double slope : tape.backward(sum(first * first)).of(watched).to_doubles()) EXPECT_EQ(slope, 0);
+}
+
+TEST(LogSumExp, OfPlusInfinityIsPlusInfinityWithoutAGradient) {
+  const Tensor x =
+      tensor({{infinity, 0}, {infinity, -infinity}, {nan, infinity}, {nan, -infinity}, {nan, 0}}, DType::f64);
+  expect_exactly(logsumexp(x), {5}, {infinity, infinity, nan, nan, nan});
+  const auto f = [](const Tensor& t, int axis) { return logsumexp(t, axis); };
+  for (const bool create_graph : {false, true})
+    expect_exactly(gradient(f, x, ones({5}, DType::f64), 1, {.create_graph = create_graph}), {5, 2},
+                   std::vector<double>(10, nan));
+}
+
+TEST(LogSumExp, EveryLengthWithLeadingInfinities) {
+  for (Index length = 1; length <= 70; ++length)
+    for (const Index masked : {Index{0}, Index{1}, length / 2, length - 1}) {
+      std::vector<double> x = draw(8, {length}).to_doubles();
+      double total = 0;
+      for (Index i = 0; i < masked; ++i) x[static_cast<std::size_t>(i)] = -infinity;
+      for (const double value : x) total += std::exp(value);
+      const Tensor row = tensor(x, Shape{length});
+      const double want = total == 0 ? -infinity : std::log(total);
+      if (total == 0) {
+        EXPECT_EQ(logsumexp(row).item(), want);
+      } else {
+        EXPECT_NEAR(logsumexp(row).item(), want, 1e-14) << length << " entries, " << masked << " of them -inf";
+        EXPECT_NEAR(logsumexp(cast(row, DType::f32)).item(), want, 2e-6);
+      }
+    }
+}
+
+TEST(LogSumExp, OfNothingIsMinusInfinity) {
+  expect_exactly(logsumexp(zeros({2, 0}), 1), {2}, {-infinity, -infinity});
+  expect_exactly(logsumexp(zeros({0, 3}), 1), {0}, {});
+  const auto f = [](const Tensor& t, int axis) { return logsumexp(t, axis); };
+  for (const bool create_graph : {false, true})
+    expect_exactly(gradient(f, zeros({2, 0}), ones({2}), 1, {.create_graph = create_graph}), {2, 0}, {});
+}
+
+TEST(LogSumExp, NamesWhatDoesNotFit) {
+  EXPECT_EQ(error_of([] {
+              logsumexp(zeros({2, 3}), 2);
+            }),
+            "logsumexp: axis must be in [-2, 2); got 2 for shape [2, 3]");
+  EXPECT_EQ(error_of([] { logsumexp(zeros({2}, DType::i32)); }),
+            "logsumexp: x must be f32 or f64; got i32; cast it first");
+  EXPECT_EQ(error_of([] { logsumexp(Tensor()); }),
+            "logsumexp: x must hold a value; got an empty handle; assign a tensor to it first");
 }
 
 }  // namespace

@@ -21,17 +21,21 @@ struct Sample {
   std::vector<Tensor> exactly_zero = {};
   /// Step of the differences relative to max(1, |x|); smaller where inputs are large but what they do has the scale of 1.
   double step = 1e-3;
+  /// The largest number that f makes of its inputs on the way: f32 rounds there. Only where it is above 1 and above them.
+  double largest_inside = 1;
 };
 
 using Samples = std::vector<Sample>;
 
 Samples elementwise_samples();  // elementwise.h
 Samples compare_samples();      // compare.h, select.h
-Samples reduce_samples();       // reduce.h
+Samples reduce_samples();       // reduce.h, arg.h, scan.h
 Samples rearrange_samples();    // rearrange.h
+Samples gather_samples();       // gather.h, stack.h
 Samples matmul_samples();       // matmul.h, linear.h
 Samples softmax_samples();      // softmax.h
-Samples embedding_samples();    // embedding.h, cross_entropy.h
+Samples embedding_samples();    // embedding.h
+Samples losses_samples();       // cross_entropy.h
 Samples activation_samples();   // activation.h, layer_norm.h
 Samples rms_norm_samples();     // rms_norm.h
 Samples dropout_samples();      // dropout.h

@@ -12,11 +12,11 @@ struct Results {
 
 template <class T>
 Results<T> run(const Array<T>& logits, const Array<std::int32_t>& targets, std::int64_t ignore, double smoothing,
-               const Array<T>& dloss) {
+               const Array<T>& dloss, ConstView weights = {}) {
   Results<T> r{Array<T>(targets.shape()), Array<T>(logits.shape())};
   r.loss.fill_all(9), r.dlogits.fill_all(9);
-  cross_entropy(logits.in(), targets.in(), ignore, smoothing, r.loss.out());
-  cross_entropy_backward(logits.in(), targets.in(), ignore, smoothing, dloss.in(), r.dlogits.out());
+  cross_entropy(logits.in(), targets.in(), weights, ignore, smoothing, r.loss.out());
+  cross_entropy_backward(logits.in(), targets.in(), weights, ignore, smoothing, dloss.in(), r.dlogits.out());
   return r;
 }
 
@@ -40,7 +40,10 @@ TYPED_TEST(CrossEntropyKernels, EqualTheNaiveFormForAnyStrides) {
       for (Index r = 0; r < targets.elements(); ++r)
         targets[r] = static_cast<std::int32_t>(pick(random, -1, classes - 1));
       const double smoothing = i % 2 ? 0 : 0.1;
-      const Results<T> got = run(logits, targets, -1, smoothing, dloss);
+      const bool weighted = i % 3 != 0;
+      Array<T> weights = strided<T>(Shape{classes}, random);
+      randomize(weights, random);
+      const Results<T> got = run(logits, targets, -1, smoothing, dloss, weighted ? weights.in() : ConstView{});
       for (Index r = 0; r < targets.elements(); ++r) {
         double largest = -INFINITY, sum = 0, want = 0;
         const auto x = [&](Index c) { return static_cast<double>(logits[r * classes + c]); };
@@ -48,10 +51,15 @@ TYPED_TEST(CrossEntropyKernels, EqualTheNaiveFormForAnyStrides) {
         for (Index c = 0; c < classes; ++c) sum += std::exp(x(c) - largest);
         const double lse = largest + std::log(sum);
         const bool ignored = targets[r] == -1;
-        for (Index c = 0; c < classes; ++c) {
+        const auto wq = [&](Index c) {
           const double q = (c == targets[r] ? 1 - smoothing : 0) + smoothing / static_cast<double>(classes);
-          want -= q * (x(c) - lse);
-          const double gradient = static_cast<double>(dloss[r]) * (std::exp(x(c) - lse) - q);
+          return weighted ? q * static_cast<double>(weights[c]) : q;
+        };
+        double total = 0;
+        for (Index c = 0; c < classes; ++c) total += wq(c);
+        for (Index c = 0; c < classes; ++c) {
+          want -= wq(c) * (x(c) - lse);
+          const double gradient = static_cast<double>(dloss[r]) * (total * std::exp(x(c) - lse) - wq(c));
           expect_near(static_cast<double>(got.dlogits[r * classes + c]), ignored ? 0 : gradient, 50 * epsilon<T>,
                       ignored ? 0 : 20 * epsilon<T>);
         }
@@ -89,6 +97,23 @@ TYPED_TEST(CrossEntropyKernels, AnImpossibleClassCostsNothingUnlessItIsTheTarget
   EXPECT_EQ(got.loss[1], inf);
   EXPECT_EQ(got.dlogits[0], 0);
   EXPECT_EQ(got.dlogits[1], 0);
+}
+
+TYPED_TEST(CrossEntropyKernels, AClassOfWeightZeroCountsForNothing) {
+  using T = TypeParam;
+  const T inf = std::numeric_limits<T>::infinity();
+  Array<T> logits(Shape{2, 3}, {0, 0, 0, 0, 0, 0}), dloss(Shape{2}, {1, 1});
+  const Array<T> weights(Shape{3}, {1, 0, 2});
+  logits[1] = logits[4] = -inf;
+  Array<std::int32_t> targets(Shape{2});
+  targets[0] = 0, targets[1] = 1;
+  for (const double smoothing : {0.0, 0.3}) {
+    const Results<T> got = run(logits, targets, -1, smoothing, dloss, weights.in());
+    const double log2 = std::log(2.0), share = smoothing / 3;
+    expect_near(static_cast<double>(got.loss[0]), (1 - smoothing + 3 * share) * log2, 0, 4 * epsilon<T>);
+    expect_near(static_cast<double>(got.loss[1]), 3 * share * log2, 0, 4 * epsilon<T>);
+    for (Index i = 0; i < 6; ++i) EXPECT_TRUE(std::isfinite(got.dlogits[i]));
+  }
 }
 
 TYPED_TEST(CrossEntropyKernels, IgnoredRowsAreNotRead) {

@@ -38,25 +38,30 @@ void expect_reductions(Random& random, int most_rank, Index most_size, Index mos
   Array<T> x = strided<T>(shape, random);
   randomize(x, random);
   Array<T> total(kept_shape(shape, mask, random() % 2)), largest(kept_shape(shape, mask, random() % 2));
+  Array<T> smallest(kept_shape(shape, mask, random() % 2));
   sum(x.in(), mask, total.out());
   max(x.in(), mask, largest.out());
+  min(x.in(), mask, smallest.out());
   std::vector<double> sums(static_cast<std::size_t>(total.elements())), sizes(sums.size());
   std::vector<double> tops(sums.size(), std::is_same_v<T, std::int32_t> ? -2147483648.0 : -INFINITY);
+  std::vector<double> bottoms(sums.size(), std::is_same_v<T, std::int32_t> ? 2147483647.0 : INFINITY);
   for (Index i = 0; i < x.elements(); ++i) {
     const std::size_t at = static_cast<std::size_t>(kept_place(shape, mask, i));
     sums[at] += static_cast<double>(x[i]);
     sizes[at] += std::abs(static_cast<double>(x[i]));
     tops[at] = std::max(tops[at], static_cast<double>(x[i]));
+    bottoms[at] = std::min(bottoms[at], static_cast<double>(x[i]));
   }
   for (Index i = 0; i < total.elements(); ++i) {
     const std::size_t at = static_cast<std::size_t>(i);
     const double allowed = std::is_same_v<T, float> ? 6e-8 * std::abs(sums[at]) + 1e-13 * sizes[at] : 1e-13 * sizes[at];
     ASSERT_LE(std::abs(static_cast<double>(total[i]) - sums[at]), allowed) << to_string(shape) << " mask " << mask;
     ASSERT_EQ(static_cast<double>(largest[i]), tops[at]) << to_string(shape) << " mask " << mask;
+    ASSERT_EQ(static_cast<double>(smallest[i]), bottoms[at]) << to_string(shape) << " mask " << mask;
   }
 }
 
-TEST(ReduceKernels, SumAndMaxOverAnyAxesAndStrides) {
+TEST(ReduceKernels, SumMaxAndMinOverAnyAxesAndStrides) {
   for_each_target([] {
     Random random(1);
     for (int i = 0; i < 300; ++i) {
@@ -91,6 +96,8 @@ TEST(ReduceKernels, EmptyAndScalar) {
   for (Index i = 0; i < 3; ++i) EXPECT_EQ(y[i], 0);
   max(none.in(), axis_bit(1), y.out());
   for (Index i = 0; i < 3; ++i) EXPECT_EQ(y[i], -INFINITY);
+  min(none.in(), axis_bit(1), y.out());
+  for (Index i = 0; i < 3; ++i) EXPECT_EQ(y[i], INFINITY);
   one[0] = 3;
   sum(one.in(), 0, total.out());
   EXPECT_EQ(total[0], 3);
@@ -98,7 +105,7 @@ TEST(ReduceKernels, EmptyAndScalar) {
   sum(none.in(), axis_bit(0), nothing.out());
 }
 
-TEST(ReduceKernels, MaxPassesNaNOn) {
+TEST(ReduceKernels, MaxAndMinPassNaNOn) {
   for_each_target([] {
     for (Index size : {1, 5, 40, 5000})
       for (Index at : {Index{0}, size / 2, size - 1})
@@ -106,6 +113,9 @@ TEST(ReduceKernels, MaxPassesNaNOn) {
           Array<float> x(axis == 1 ? Shape{1, size} : Shape{size, 9}), y(axis == 1 ? Shape{1} : Shape{9});
           x[axis == 1 ? at : at * 9 + 4] = NAN;
           max(x.in(), axis_bit(axis), y.out());
+          EXPECT_TRUE(std::isnan(y[axis == 1 ? 0 : 4]));
+          if (axis == 0) { EXPECT_EQ(y[3], 0); }
+          min(x.in(), axis_bit(axis), y.out());
           EXPECT_TRUE(std::isnan(y[axis == 1 ? 0 : 4]));
           if (axis == 0) { EXPECT_EQ(y[3], 0); }
         }

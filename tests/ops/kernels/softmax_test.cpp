@@ -2,6 +2,8 @@
 
 #include <capstan/ops/kernels/softmax.h>
 
+#include <algorithm>
+
 namespace capstan::kernels::test {
 namespace {
 
@@ -22,12 +24,31 @@ void expect_softmax(const Array<T>& x, int axis, const Array<T>& dy, double tole
   log_softmax(x.in(), axis, log_y.out());
   softmax_backward(y.in(), dy.in(), axis, dx.out());
   log_softmax_backward(log_y.in(), dy.in(), axis, log_dx.out());
+  Shape kept = shape;
+  kept.set(axis, 1);
+  Array<T> log_sums(kept), ones(kept), weights(shape);
+  ones.fill_all(1);
+  logsumexp(x.in(), axis, log_sums.out());
+  logsumexp_backward(x.in(), log_sums.in(), ones.in(), axis, weights.out());
   const Index rows = shape.elements() == 0 ? 0 : shape.elements() / shape[axis];
   for (Index row = 0; row < rows; ++row) {
     const std::vector<Index> at = row_places(shape, axis, row);
     double largest = -INFINITY, sum = 0, dot = 0, total = 0;
     for (const Index i : at) largest = std::max(largest, static_cast<double>(x[i]));
     for (const Index i : at) sum += std::exp(static_cast<double>(x[i]) - largest);
+    const bool not_a_number = std::any_of(at.begin(), at.end(), [&](Index i) { return std::isnan(x[i]); });
+    expect_near(static_cast<double>(log_sums[row]),
+                not_a_number         ? NAN
+                : std::isinf(largest) ? largest
+                                      : largest + std::log(sum),
+                tolerance, tolerance);
+    for (const Index i : at) {
+      if (largest == -INFINITY && !not_a_number) {
+        EXPECT_EQ(weights[i], 0);
+      } else {
+        expect_near(static_cast<double>(weights[i]), static_cast<double>(y[i]), 0, 0);
+      }
+    }
     for (const Index i : at) {
       const double p = std::exp(static_cast<double>(x[i]) - largest) / sum;
       expect_near(static_cast<double>(y[i]), p, tolerance, 1e-37);

@@ -12,6 +12,12 @@ using Function = Long (*)(Long);
 constexpr Long infinity = std::numeric_limits<Long>::infinity();
 
 Long sigmoid(Long x) { return x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x)); }
+Long softplus(Long x) { return (x > 0 ? x : 0) + std::log1p(std::exp(-std::abs(x))); }
+Long silu(Long x) { return x == -infinity ? -0.0L : x * sigmoid(x); }
+Long silu_slope(Long x) {
+  if (std::isinf(x)) return x < 0 ? 0 : 1;
+  return sigmoid(x) + x * sigmoid(x) * sigmoid(-x);
+}
 Long gelu_argument(Long x) {
   return 2 * std::sqrt(2 / Long{3.14159265358979323846264338327950288L}) * (x + 0.044715L * x * x * x);
 }
@@ -51,6 +57,8 @@ const Case cases[] = {
     {"log", Unary::log, [](Long x) { return std::log(x); }, 0, 3, 1.5},
     {"tanh", Unary::tanh, [](Long x) { return std::tanh(x); }, -6, 6, 3},
     {"sigmoid", Unary::sigmoid, sigmoid, -40, 40, 3},
+    {"sigmoid_slope", Unary::sigmoid_slope, [](Long x) { return sigmoid(x) * sigmoid(-x); }, -40, 40, 4},
+    {"softplus", Unary::softplus, softplus, -40, 40, 3},
     {"sin", Unary::sin, [](Long x) { return std::sin(x); }, -1000, 1000, 3},
     {"cos", Unary::cos, [](Long x) { return std::cos(x); }, -1000, 1000, 3},
     {"erf", Unary::erf, [](Long x) { return std::erf(x); }, -4, 4, 4},
@@ -134,6 +142,28 @@ TYPED_TEST(UnaryKernels, AreAccurateOverAllBinades) {
   });
 }
 
+TYPED_TEST(UnaryKernels, SiluIsAccurateWhereSigmoidIsNormal) {
+  using T = TypeParam;
+  for_each_target([] {
+    Random random(5);
+    const double low = std::log(static_cast<double>(std::numeric_limits<T>::min())) + 0.1;
+    std::uniform_real_distribution<double> range(low, 40), tail(low - 40, low);
+    Array<T> x(Shape{4000}), y(Shape{4000});
+    for (Index i = 0; i < 4000; ++i)
+      x[i] = static_cast<T>(i % 4 == 0   ? tail(random)
+                            : i % 4 == 1 ? std::ldexp(range(random), -static_cast<int>(random() % 50))
+                                         : range(random));
+    unary(Unary::silu, x.in(), y.out());
+    for (Index i = 0; i < 4000; ++i) {
+      const Long want = silu(static_cast<Long>(x[i]));
+      if (x[i] >= static_cast<T>(low))
+        ASSERT_LE(ulps<T>(y[i], want), 4) << x[i];
+      else
+        ASSERT_LE(std::abs(static_cast<Long>(y[i]) - want), -x[i] * std::numeric_limits<T>::denorm_min()) << x[i];
+    }
+  });
+}
+
 TYPED_TEST(UnaryKernels, SpecialValues) {
   using T = TypeParam;
   const T inf = std::numeric_limits<T>::infinity(), nan = std::numeric_limits<T>::quiet_NaN();
@@ -156,6 +186,13 @@ TYPED_TEST(UnaryKernels, SpecialValues) {
     EXPECT_TRUE(std::signbit(f(Unary::tanh, -T{0})));
     EXPECT_TRUE(std::isnan(f(Unary::sin, inf)));
     EXPECT_EQ(f(Unary::sigmoid, -inf), 0);
+    EXPECT_EQ(f(Unary::sigmoid_slope, inf), 0);
+    EXPECT_EQ(f(Unary::softplus, -inf), 0);
+    EXPECT_EQ(f(Unary::softplus, inf), inf);
+    EXPECT_EQ(f(Unary::silu, -inf), 0);
+    EXPECT_EQ(f(Unary::silu, inf), inf);
+    EXPECT_EQ(f(Unary::silu_slope, -inf), 0);
+    EXPECT_EQ(f(Unary::silu_slope, inf), 1);
     EXPECT_EQ(f(Unary::gelu_tanh, -inf), 0);
     EXPECT_EQ(f(Unary::gelu_tanh, inf), inf);
     EXPECT_EQ(f(Unary::gelu_erf, -inf), 0);
@@ -165,14 +202,15 @@ TYPED_TEST(UnaryKernels, SpecialValues) {
   });
 }
 
-TYPED_TEST(UnaryKernels, GelusKeepTheirNegativeTails) {
+TYPED_TEST(UnaryKernels, GelusAndSiluKeepTheirNegativeTails) {
   using T = TypeParam;
   const double relative = std::is_same_v<T, float> ? 1e-5 : 1e-13;
   for_each_target([&] {
     for (const auto& [op, exact] : {std::pair<Unary, Function>{Unary::gelu_tanh, gelu_tanh},
                                     {Unary::gelu_erf, gelu_erf},
                                     {Unary::gelu_tanh_slope, gelu_tanh_slope},
-                                    {Unary::gelu_erf_slope, gelu_erf_slope}}) {
+                                    {Unary::gelu_erf_slope, gelu_erf_slope},
+                                    {Unary::silu_slope, silu_slope}}) {
       for (double at = -9; at <= 9; at += 0.37) {
         Array<T> x(Shape{1}), y(Shape{1});
         x[0] = static_cast<T>(at);

@@ -91,6 +91,8 @@ Samples activation_samples() {
   activations(samples, "relu", relu);
   activations(samples, "gelu_tanh", gelu_tanh);
   activations(samples, "gelu_erf", gelu_erf);
+  activations(samples, "silu", silu);
+  activations(samples, "softplus", softplus);
   norms(samples);
   return samples;
 }

@@ -238,24 +238,64 @@ std::string ignores_memory_layout(const Sample& sample) {
   return "";
 }
 
-std::string close_in_f32(const Sample& sample) {
-  List narrow, rounded;  // the f64 run starts from the rounded inputs: only the computation is compared
+namespace {
+
+/// One sample in both precisions. The f64 run starts from the rounded inputs: only the computation is compared.
+struct BothPrecisions {
+  Outcome f64, f32;
+};
+BothPrecisions in_both_precisions(const Sample& sample) {
+  List narrow, rounded;
   for (const Tensor& x : sample.inputs) {
     narrow.push_back(as_f32(x));
     rounded.push_back(x);
     if (x.dtype() == DType::f64) rounded.back() = tensor(narrow.back().to_doubles(), x.shape());
   }
   // Cotangents of f32 and f64 outputs are the same draws rounded differently.
-  const Outcome want = run(sample, rounded), got = run(sample, narrow);
+  return {run(sample, rounded), run(sample, narrow)};
+}
+
+double f32_unit(const Sample& sample) {
+  double scale = sample.largest_inside;
+  for (const Tensor& x : sample.inputs)
+    if (is_float(x.dtype())) scale = std::max(scale, largest(x));
+  return std::numeric_limits<float>::epsilon() * scale;
+}
+
+double error_of(const Tensor& got, const Tensor& want) {
+  if (!got.defined() || !want.defined()) return 0;
+  double worst = 0;
+  const std::vector<double> a = got.to_doubles(), b = want.to_doubles();
+  const double scale = std::max(1.0, largest(want));
+  for (std::size_t i = 0; i < a.size(); ++i)
+    if (std::isfinite(a[i]) && std::isfinite(b[i])) worst = std::max(worst, std::abs(a[i] - b[i]) / scale);
+  return worst;
+}
+
+}  // namespace
+
+double f32_error(const Sample& sample) {
+  const auto [want, got] = in_both_precisions(sample);
+  double worst = 0;
+  for (std::size_t o = 0; o < want.outputs.size(); ++o)
+    worst = std::max(worst, error_of(got.outputs[o], want.outputs[o]));
+  for (std::size_t i = 0; i < want.gradients.size(); ++i)
+    worst = std::max(worst, error_of(got.gradients[i], want.gradients[i]));
+  return worst / f32_unit(sample);
+}
+
+std::string close_in_f32(const Sample& sample) {
+  const auto [want, got] = in_both_precisions(sample);
+  const double tolerance = 8 * f32_unit(sample);
   for (std::size_t o = 0; o < want.outputs.size(); ++o) {
-    const std::string text =
-        difference(fmt::format("f32 output {}", o), got.outputs[o], want.outputs[o], 1e-4, largest(want.outputs[o]));
+    const std::string text = difference(fmt::format("f32 output {}", o), got.outputs[o], want.outputs[o], tolerance,
+                                        largest(want.outputs[o]));
     if (!text.empty()) return text;
   }
   for (std::size_t i = 0; i < want.gradients.size(); ++i) {
     if (!want.gradients[i].defined()) continue;
     const std::string text = difference(fmt::format("f32 gradient of input {}", i), got.gradients[i], want.gradients[i],
-                                        1e-4, largest(want.gradients[i]));
+                                        tolerance, largest(want.gradients[i]));
     if (!text.empty()) return text;
     if (sample.exactly_zero.empty() || !sample.exactly_zero[i].defined()) continue;
     const std::vector<double> zero = sample.exactly_zero[i].to_doubles(), gradient = got.gradients[i].to_doubles();
@@ -264,6 +304,10 @@ std::string close_in_f32(const Sample& sample) {
         return fmt::format("f32 gradient of input {}: element {} is {}, not exactly 0", i, e, gradient[e]);
   }
   return "";
+}
+
+bool is_empty(const Sample& sample) {
+  return std::ranges::any_of(sample.inputs, [](const Tensor& x) { return x.elements() == 0; });
 }
 
 std::string same_on_any_threads(const Sample& sample) {

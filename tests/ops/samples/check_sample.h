@@ -27,8 +27,14 @@ std::string kernel_equals_rule(const Sample& sample);
 /// Inputs and cotangents with the same elements elsewhere in memory (axes reversed, padded by NaN, every second element;
 /// cotangents also with stride 0) give the same values and gradients to 1e-12.
 std::string ignores_memory_layout(const Sample& sample);
-/// In f32, values and gradients are those of f64 to 1e-4 of the largest element, and exact zeros are exact.
+/// The largest |f32 − f64| of values and gradients, each relative to max(1, the largest element of its tensor), in
+/// units of f32's epsilon times max(1, the largest input): what a rounded input alone could do.
+double f32_error(const Sample& sample);
+/// That error is at most 8 units, NaN and infinities stand where they do in f64, and exact zeros are exact.
 std::string close_in_f32(const Sample& sample);
+
+/// An input, and so all that the op does, has no element.
+bool is_empty(const Sample& sample);
 /// Values and gradients have the same bytes on 1, 2 and 4 threads.
 std::string same_on_any_threads(const Sample& sample);
 

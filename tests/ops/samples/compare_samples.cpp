@@ -28,6 +28,7 @@ void connectives(Samples& samples, const char* op, Tensor (*f)(const Tensor&, co
   const auto both = [f](const List& x) { return List{f(x[0], x[1])}; };
   samples.push_back({op, "[2,3] both", {coins(23, {2, 3}), coins(24, {2, 3})}, both});
   samples.push_back({op, "[2,1] with [3]", {coins(23, {2, 1}), coins(24, {3})}, both});
+  samples.push_back({op, "empty", {coins(23, {0, 3}), coins(24, {3})}, both});
   samples.push_back({op, "transposed with a scalar", {transpose(coins(23, {2, 3})), coins(24, {})}, both});
 }
 
@@ -84,6 +85,8 @@ Samples compare_samples() {
   connectives(samples, "logical_or", logical_or);
   samples.push_back(
       {"logical_not", "[2,3]", {coins(23, {2, 3})}, [](const List& x) { return List{logical_not(x[0])}; }});
+  samples.push_back(
+      {"logical_not", "empty", {coins(23, {0, 3})}, [](const List& x) { return List{logical_not(x[0])}; }});
   samples.push_back({"logical_not", "transposed", {transpose(coins(23, {2, 3}))}, [](const List& x) {
                        return List{logical_not(x[0])};
                      }});

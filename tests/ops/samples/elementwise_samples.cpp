@@ -64,6 +64,28 @@ void extremes(Samples& samples, const char* op, Tensor (*f)(const Tensor&), cons
   samples.push_back({op, "extremes", {tensor(x, DType::f64)}, [f](const List& in) { return List{f(in[0])}; }});
 }
 
+/// Exponents with a way of their own, each for bases of the signs that it has.
+void powers(Samples& samples) {
+  const auto add = [&](const char* label, double exponent, double low, double high) {
+    samples.push_back(
+        {"pow", label, {draw(19, {2, 3}, low, high)}, [exponent](const List& x) { return List{pow(x[0], exponent)}; }});
+  };
+  add("exponent 0", 0, -2, 2);
+  add("exponent 1", 1, -2, 2);
+  add("exponent 2", 2, -2, 2);
+  add("exponent 3", 3, -2, 2);
+  add("exponent 4", 4, -2, 2);
+  add("exponent 0.5", 0.5, 0.5, 4);
+  add("exponent -1", -1, -2, -0.5);
+  add("exponent -0.5", -0.5, 0.5, 4);
+  add("exponent -2, negative bases", -2, -2, -0.5);
+  for (const double exponent : {1.0, 2.0, 3.0, 5.0})
+    samples.push_back({"pow",
+                       "at 0, exponent " + std::to_string(static_cast<int>(exponent)),
+                       {tensor({-1, 0, 1}, DType::f64)},
+                       [exponent](const List& x) { return List{pow(x[0], exponent)}; }});
+}
+
 }  // namespace
 
 Samples elementwise_samples() {
@@ -79,6 +101,9 @@ Samples elementwise_samples() {
                        return List{x[0] / 3.0, 3.0 / x[0]};
                      }});
 
+  pairs(samples, "minimum", minimum, -2, 2);
+  pairs(samples, "maximum", maximum, -2, 2);
+
   singles(samples, "neg", neg, -2, 2);
   singles(
       samples, "scale", [](const Tensor& x) { return scale(x, -1.5, 0.25); }, -2, 2);
@@ -92,6 +117,12 @@ Samples elementwise_samples() {
   singles(samples, "erfc", erfc, -2, 2);
   singles(
       samples, "clamp", [](const Tensor& x) { return clamp(x, -3, 3); }, -2, 2);
+  singles(samples, "abs", abs, 0.5, 2);
+  singles(samples, "rsqrt", rsqrt, 0.5, 4);
+  singles(samples, "sigmoid", sigmoid, -4, 4);
+  singles(
+      samples, "pow", [](const Tensor& x) { return pow(x, 2.5); }, 0.5, 2);
+  powers(samples);
 
   samples.push_back({"scale", "shift alone", {draw(17, {3}, -2, 2)}, [](const List& x) { return List{1.0 + x[0]}; }});
   samples.push_back({"scale", "by zero", {draw(17, {3}, -2, 2)}, [](const List& x) { return List{x[0] * 0.0}; }});
@@ -106,6 +137,9 @@ Samples elementwise_samples() {
   extremes(samples, "cos", cos, {-7, 1e-5, 7});
   extremes(samples, "erf", erf, {-30, -5, 1e-5, 5, 30});
   extremes(samples, "erfc", erfc, {-30, -5, 1e-5, 5, 20});
+  extremes(samples, "abs", abs, {-1e6, -0.5, 0.5, 1e6});
+  extremes(samples, "rsqrt", rsqrt, {0.75, 100, 1e6});
+  extremes(samples, "sigmoid", sigmoid, {-700, -40, -19, 1e-5, 19, 40, 700});
   const Tensor around = tensor({{-7, -1.5, -0.5}, {0.25, 2.5, 9}}, DType::f64);
   samples.push_back(
       {"clamp", "below, within, above", {around}, [](const List& x) { return List{clamp(x[0], -1, 2)}; }});

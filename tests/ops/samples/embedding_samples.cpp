@@ -1,6 +1,5 @@
-// Samples of ops/embedding.h and ops/cross_entropy.h.
+// Samples of ops/embedding.h.
 #include <capstan/autograd/create.h>
-#include <capstan/ops/cross_entropy.h>
 #include <capstan/ops/embedding.h>
 #include <capstan/ops/rearrange.h>
 
@@ -65,60 +64,11 @@ void embeddings(Samples& samples) {
                      {row_of(3, 2, 1), Tensor()}});
 }
 
-void losses(Samples& samples) {
-  const auto reduced = [](const CrossEntropyOptions& options) {
-    return [=](const List& x) { return List{cross_entropy(x[0], x[1], options)}; };
-  };
-  const auto add = [&](const char* label, const Tensor& logits, const Tensor& targets,
-                       const CrossEntropyOptions& options = {}) {
-    CrossEntropyOptions each = options;
-    each.reduction = Reduction::none;
-    samples.push_back({"cross_entropy", label, {logits, targets}, reduced(each)});
-  };
-  add("[3,4]", draw({3, 4}), ids({1, 3, 0}, {3}));
-  add("[2,2,3]", draw({2, 2, 3}), ids({1, 2, 0, 0}, {2, 2}));
-  add("one row", draw({4}), ids({2}, {}));
-  add("one class", draw({2, 1}), ids({0, 0}, {2}));
-  add("a row longer than a vector", draw({1, 19}), ids({18}, {1}));
-  add("no rows", draw({0, 3}), ids({}, {0}));
-  add("transposed logits", transpose(draw({3, 2})), ids({1, 2}, {2}));
-  add("every second class", slice(draw({2, 6}), 1, 0, 6, 2), ids({1, 2}, {2}));
-  add("every second target", draw({2, 3}), slice(ids({1, 9, 2, 9}, {4}), 0, 0, 4, 2));
-  add("smoothing", draw({3, 4}), ids({1, 3, 0}, {3}), {.label_smoothing = 0.1});
-  add("smoothing 1", draw({2, 3}), ids({1, 2}, {2}), {.label_smoothing = 1});
-  const CrossEntropyOptions ignoring{.ignore_index = -1, .label_smoothing = 0.2, .reduction = Reduction::none};
-  samples.push_back({"cross_entropy",
-                     "an ignored row, smoothing",
-                     {draw({3, 3}), ids({1, -1, 0}, {3})},
-                     reduced(ignoring),
-                     {row_of(3, 3, 1), Tensor()}});
-  samples.push_back({"cross_entropy",
-                     "ignored id inside the classes",
-                     {draw({3, 3}), ids({1, 2, 0}, {3})},
-                     reduced({.ignore_index = 2, .reduction = Reduction::none}),
-                     {row_of(3, 3, 1), Tensor()}});
-  samples.push_back({"cross_entropy",
-                     "mean, an ignored row",
-                     {draw({3, 3}), ids({1, -1, 0}, {3})},
-                     reduced({.ignore_index = -1}),
-                     {row_of(3, 3, 1), Tensor()}});
-  samples.push_back({"cross_entropy",
-                     "mean, all ignored",
-                     {draw({2, 3}), ids({-1, -1}, {2})},
-                     reduced({.ignore_index = -1}),
-                     {full({2, 3}, 1, DType::boolean), Tensor()}});
-  samples.push_back(
-      {"cross_entropy", "sum", {draw({3, 3}), ids({1, 2, 0}, {3})}, reduced({.reduction = Reduction::sum})});
-  samples.push_back(
-      {"cross_entropy", "none", {draw({3, 3}), ids({1, 2, 0}, {3})}, reduced({.reduction = Reduction::none})});
-}
-
 }  // namespace
 
 Samples embedding_samples() {
   Samples samples;
   embeddings(samples);
-  losses(samples);
   return samples;
 }
 

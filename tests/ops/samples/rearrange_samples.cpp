@@ -32,6 +32,7 @@ void views(Samples& samples) {
   add_sample("transpose", "square", draw(32, {3, 3}), [](const Tensor& x) { return transpose(x) * x; });
   add_sample("transpose", "axes 0 and 2", draw(32, {2, 3, 4}), [](const Tensor& x) { return transpose(x, 0, 2); });
   add_sample("transpose", "an axis with itself", draw(32, {2, 3}), [](const Tensor& x) { return transpose(x, 1, 1); });
+  add_sample("transpose", "empty", draw(32, {0, 3}), [](const Tensor& x) { return transpose(x); });
   add_sample("transpose", "twice", transpose(draw(32, {2, 3})), [](const Tensor& x) { return transpose(x); });
 
   add_sample("permute", "a cycle", draw(33, {2, 3, 4}), [](const Tensor& x) { return permute(x, {2, 0, 1}); });
@@ -48,6 +49,7 @@ void views(Samples& samples) {
   add_sample("broadcast_to", "[] → [2,2]", draw(34, {}), stretch({2, 2}));
   add_sample("broadcast_to", "[1] → [1,1,1]", draw(34, {1}), stretch({1, 1, 1}));
   add_sample("broadcast_to", "[1,3] → [0,3]", draw(34, {1, 3}), stretch({0, 3}));
+  add_sample("broadcast_to", "empty [0,1] → [2,0,3]", draw(34, {0, 1}), stretch({2, 0, 3}));
   add_sample("broadcast_to", "transposed", transpose(draw(34, {1, 3})), stretch({3, 2}));
   add_sample("broadcast_to", "squared", draw(34, {3}), [](const Tensor& x) {
     const Tensor y = broadcast_to(x, Shape{2, 3});
@@ -69,6 +71,7 @@ void parts(Samples& samples) {
   add_sample("slice", "all of it", draw(35, {4}), [](const Tensor& x) { return slice(x, 0, 0, 4); });
   add_sample("slice", "nothing", draw(35, {4, 2}), [](const Tensor& x) { return slice(x, 0, 3, 3); });
   add_sample("slice", "a step beyond the axis", draw(35, {4}), [](const Tensor& x) { return slice(x, 0, 1, 4, 1000); });
+  add_sample("slice", "empty", draw(35, {0, 3}), [](const Tensor& x) { return slice(x, 1, 1, 3); });
   add_sample("slice", "of a transpose", transpose(draw(35, {4, 3})), [](const Tensor& x) { return slice(x, 0, 1, 3); });
   samples.push_back({"slice", "overlapping", {draw(35, {5})}, [](const List& x) {
                        return List{slice(x[0], 0, 0, 4) * slice(x[0], 0, 1, 5)};
@@ -103,6 +106,9 @@ void joins(Samples& samples) {
   samples.push_back({"one_hot", "[2,2] of 3", {ids}, [](const List& x) { return List{one_hot(x[0], 3, DType::f64)}; }});
   samples.push_back(
       {"one_hot", "transposed", {transpose(ids)}, [](const List& x) { return List{one_hot(x[0], 4, DType::f64)}; }});
+  samples.push_back({"one_hot", "empty", {zeros({0, 2}, DType::i32)}, [](const List& x) {
+                       return List{one_hot(x[0], 3, DType::f64)};
+                     }});
   samples.push_back({"mul", "by one_hot", {ids, draw(40, {3})}, [](const List& x) {
                        return List{one_hot(x[0], 3, x[1].dtype()) * x[1]};
                      }});

@@ -1,10 +1,13 @@
-// Samples of ops/reduce.h.
+// Samples of ops/reduce.h, ops/arg.h and ops/scan.h.
 #include <capstan/autograd/create.h>
+#include <capstan/ops/arg.h>
 #include <capstan/ops/elementwise.h>
 #include <capstan/ops/rearrange.h>
 #include <capstan/ops/reduce.h>
+#include <capstan/ops/scan.h>
 
 #include <algorithm>
+#include <string_view>
 
 #include "support/sample.h"
 
@@ -46,6 +49,58 @@ void reductions(Samples& samples, const char* op, Reduce f, Tensor (*all)(const 
       {op, "normalised by it", {spread({2, 3})}, [f](const List& x) { return List{x[0] * f(x[0], -1, keep_axes)}; }});
 }
 
+void variances(Samples& samples) {
+  const auto over = [](const Axes& axes, int correction, bool keep = false) {
+    return [=](const List& x) { return List{variance(x[0], axes, {.correction = correction}, keep)}; };
+  };
+  samples.push_back({"mean", "variance of all", {spread({2, 3})}, [](const List& x) { return List{variance(x[0])}; }});
+  samples.push_back({"mean", "variance, corrected, over axis 1", {spread({3, 4})}, over(1, 1)});
+  samples.push_back({"mean", "variance over axes 0 and 2, kept", {spread({2, 3, 2})}, over({0, 2}, 0, keep_axes)});
+  samples.push_back({"mean", "variance of a transpose", {transpose(spread({4, 3}))}, over(0, 1)});
+  samples.push_back({"mean", "variance of single elements", {spread({3, 1})}, over(1, 0)});
+  samples.push_back({"mean", "variance of no rows", {spread({0, 3})}, over(1, 1)});
+}
+
+void places(Samples& samples) {
+  for (const char* op : {"argmax", "argmin"}) {
+    const auto f = op == std::string_view("argmax") ? argmax : argmin;
+    const auto along = [f](int axis, bool keep = false) {
+      return [=](const List& x) { return List{f(x[0], axis, keep)}; };
+    };
+    samples.push_back({op, "[5]", {spread({5})}, along(0)});
+    samples.push_back({op, "the middle axis", {spread({2, 3, 4})}, along(1)});
+    samples.push_back({op, "of a transpose, kept", {transpose(spread({4, 3}))}, along(1, keep_axes)});
+    samples.push_back({op, "every second column", {slice(spread({3, 7}), 1, 0, 7, 2)}, along(-1)});
+    samples.push_back({op, "an axis of size 1", {spread({3, 1})}, along(1)});
+    samples.push_back({op, "no rows", {spread({0, 3})}, along(1)});
+    samples.push_back({op, "more rows than one task has", {spread({3000, 9})}, along(1)});
+  }
+}
+
+void running_sums(Samples& samples) {
+  const auto along = [](int axis, bool reverse = false) {
+    return [=](const List& x) { return List{cumsum(x[0], axis, {.reverse = reverse})}; };
+  };
+  samples.push_back({"cumsum", "[5]", {spread({5})}, along(0)});
+  samples.push_back({"cumsum", "[5] in reverse", {spread({5})}, along(0, true)});
+  samples.push_back({"cumsum", "the middle axis", {spread({2, 3, 2})}, along(1)});
+  samples.push_back({"cumsum", "axis 0 in reverse", {spread({4, 3})}, along(0, true)});
+  samples.push_back({"cumsum", "of a transpose", {transpose(spread({4, 3}))}, along(-1)});
+  samples.push_back({"cumsum", "every second column", {slice(spread({2, 7}), 1, 0, 7, 2)}, along(1)});
+  samples.push_back({"cumsum", "of a stretched view", {spread({2, 1})}, [](const List& x) {
+                       return List{cumsum(broadcast_to(x[0], Shape{2, 3}), 1)};
+                     }});
+  samples.push_back({"cumsum", "an axis of size 1", {spread({3, 1})}, along(1)});
+  samples.push_back({"cumsum", "an empty axis", {spread({3, 0})}, along(1)});
+  samples.push_back({"cumsum", "no rows", {spread({0, 3})}, along(1)});
+  samples.push_back({"cumsum", "x cumsum(x)", {spread({4})}, [](const List& x) {
+                       return List{x[0] * cumsum(x[0], 0)};
+                     }});
+  samples.push_back({"cumsum", "both ways", {spread({2, 3})}, [](const List& x) {
+                       return List{cumsum(cumsum(x[0] * x[0], 1), 0, {.reverse = true})};
+                     }});
+}
+
 }  // namespace
 
 Samples reduce_samples() {
@@ -53,6 +108,7 @@ Samples reduce_samples() {
   reductions(samples, "sum", sum, sum);
   reductions(samples, "mean", mean, mean);
   reductions(samples, "max", max, max);
+  reductions(samples, "min", min, min);
   const auto to = [](const Shape& shape) { return [=](const List& x) { return List{sum_to(x[0], shape)}; }; };
   samples.push_back({"sum", "sum_to [2,3,4] → [3,1]", {spread({2, 3, 4})}, to({3, 1})});
   samples.push_back({"sum", "sum_to [2,3,4] → []", {spread({2, 3, 4})}, to({})});
@@ -65,6 +121,9 @@ Samples reduce_samples() {
   samples.push_back({"mean", "squares", {spread({3, 2})}, [](const List& x) {
                        return List{mean(x[0] * x[0], {0}), mean(x[0] * x[0])};
                      }});
+  variances(samples);
+  places(samples);
+  running_sums(samples);
   return samples;
 }
 

@@ -1,8 +1,12 @@
 // Samples of ops/softmax.h.
 #include <capstan/autograd/create.h>
+#include <capstan/ops/compare.h>
 #include <capstan/ops/elementwise.h>
 #include <capstan/ops/rearrange.h>
+#include <capstan/ops/select.h>
 #include <capstan/ops/softmax.h>
+
+#include <limits>
 
 #include "support/sample.h"
 
@@ -34,11 +38,47 @@ void family(Samples& samples, const char* op, Softmax f) {
   add("stretched", broadcast_to(draw({3, 1}), Shape{3, 2}), 1);
   // The shift is inside, so that differences are taken with small steps.
   samples.push_back({op, "large logits", {draw({2, 4})}, [f](const List& x) { return List{f(x[0] + 1000.0, 1)}; }});
+  samples.back().largest_inside = 1000;
   add("one entry far above", tensor({{8, 0, 1, -1}, {0, 2, 7, 1}}, DType::f64), 1);
   samples.push_back({op, "of itself", {draw({2, 3})}, [f](const List& x) { return List{f(f(x[0], 1), 0)}; }});
   samples.push_back({op, "views made inside", {draw({4, 3})}, [f](const List& x) {
                        return List{f(transpose(slice(x[0], 0, 0, 4, 2)), 1)};
                      }});
+}
+
+void log_sums(Samples& samples) {
+  const auto over = [](int axis, bool keep = false) {
+    return [=](const List& x) { return List{logsumexp(x[0], axis, keep)}; };
+  };
+  const auto add = [&](const char* label, const Tensor& x, int axis, bool keep = false) {
+    samples.push_back({"logsumexp", label, {x}, over(axis, keep)});
+  };
+  add("[2,3], last axis", draw({2, 3}), -1);
+  add("[2,3], last axis, kept", draw({2, 3}), -1, true);
+  add("[2,3,2], middle axis", draw({2, 3, 2}), 1);
+  add("[2,3,2], middle axis, kept", draw({2, 3, 2}), 1, true);
+  add("[5] → []", draw({5}), 0);
+  add("a row longer than a vector", draw({1, 19}), 1);
+  add("axis of length 1", draw({4, 1, 2}), 1);
+  add("no rows", draw({0, 3}), 1);
+  add("transposed", transpose(draw({3, 2})), 1);
+  add("more rows than are gathered together", transpose(draw({2, 18})), 1);
+  add("every second column", slice(draw({2, 8}), 1, 1, 8, 2), 1);
+  add("stretched", broadcast_to(draw({3, 1}), Shape{3, 2}), 1);
+  add("one entry far above", tensor({{8, 0, 1, -1}, {0, 2, 7, 1}}, DType::f64), 1);
+  // The shift is inside, so that differences are taken with small steps.
+  samples.push_back(
+      {"logsumexp", "large logits", {draw({2, 4})}, [](const List& x) { return List{logsumexp(x[0] + 1000.0, 1)}; }});
+  samples.push_back({"logsumexp", "taken off x", {draw({2, 3})}, [](const List& x) {
+                       return List{x[0] - logsumexp(x[0], 1, true)};
+                     }});
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  const Tensor keep = tensor({{0, 1, 1}, {1, 0, 0}}, DType::f64) > 0.0;
+  samples.push_back({"logsumexp",
+                     "entries of -inf",
+                     {draw({2, 3})},
+                     [=](const List& x) { return List{logsumexp(where(keep, x[0], -infinity), 1)}; },
+                     {logical_not(keep)}});
 }
 
 }  // namespace
@@ -47,6 +87,7 @@ Samples softmax_samples() {
   Samples samples;
   family(samples, "softmax", softmax);
   family(samples, "log_softmax", log_softmax);
+  log_sums(samples);
   return samples;
 }
 

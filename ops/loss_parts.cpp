@@ -1,0 +1,47 @@
+#include <capstan/autograd/format.h>
+#include <capstan/ops/elementwise.h>
+#include <capstan/ops/loss_parts.h>
+#include <capstan/ops/rearrange.h>
+#include <capstan/ops/reduce.h>
+#include <capstan/ops/require.h>
+
+#include <limits>
+
+namespace capstan::ops {
+
+Tensor column(const Tensor& x) {
+  Shape shape = x.shape();
+  shape.push_back(1);
+  return reshape(x, shape);
+}
+
+std::optional<Index> possible_ignore(std::optional<Index> ignore) {
+  using Limits = std::numeric_limits<std::int32_t>;
+  return ignore && *ignore >= Limits::min() && *ignore <= Limits::max() ? ignore : std::nullopt;
+}
+
+void require_class_weights(std::string_view op, const char* argument, const Tensor& x, const Tensor& weights) {
+  require_same_dtype(op, argument, x, "weights", weights);
+  if (weights.recorded()) fail("{}: weights must be constants; got a recorded tensor; detach() it first", op);
+  if (weights.shape() != Shape{x.shape().back()})
+    fail("{}: weights must be [V] = [{}]; got {}", op, x.shape().back(), weights.shape());
+}
+
+double kept_weight(const Tensor& targets, std::optional<Index> ignore, const Tensor& weights) {
+  if (!ignore && !weights.defined()) return static_cast<double>(targets.elements());
+  const Tensor dense = targets.dense();
+  const std::vector<double> weight = weights.defined() ? weights.to_doubles() : std::vector<double>();
+  double total = 0;
+  for (const std::int32_t id : dense.data<std::int32_t>())
+    if (!ignore || id != *ignore) total += weight.empty() ? 1 : weight[static_cast<std::size_t>(id)];
+  return total;
+}
+
+Tensor reduced(const Tensor& losses, Reduction reduction, double count) {
+  if (reduction == Reduction::none) return losses;
+  const Tensor total = sum(losses);
+  if (reduction == Reduction::sum) return total;
+  return count == 0 ? scale(total, 0) : total / count;
+}
+
+}  // namespace capstan::ops
