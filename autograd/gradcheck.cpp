@@ -58,6 +58,9 @@ class Check {
     if (options_.order != 1 && options_.order != 2) fail("gradcheck: the order must be 1 or 2; got {}", options_.order);
     if (!(options_.tolerance > 0) || !(options_.step > 0))
       fail("gradcheck: tolerance and step must be positive; got {} and {}", options_.tolerance, options_.step);
+    if (!options_.names.empty() && options_.names.size() != inputs_.size())
+      fail("gradcheck: names must have an entry for each of {} inputs, or none at all; got {}", inputs_.size(),
+           options_.names.size());
     const auto& zero = options_.exactly_zero;
     if (!zero.empty() && zero.size() != inputs_.size())
       fail("gradcheck: exactly_zero must have an entry for each of {} inputs, or none at all; got {}", inputs_.size(),
@@ -72,12 +75,13 @@ class Check {
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
       const Tensor& x = inputs_[i];
       if (!x.defined())
-        fail("gradcheck: inputs must hold values; got an empty handle as input {}; assign a tensor to it first", i);
+        fail("gradcheck: inputs must hold values; got an empty handle as {}; assign a tensor to it first",
+             name_of_input(i));
       if (x.dtype() == DType::f32)
         fail(
-            "gradcheck: inputs must be f64, because differences of f32 values drown in rounding; got f32 {} as input "
-            "{}; cast it to f64",
-            x.shape(), i);
+            "gradcheck: inputs must be f64, because differences of f32 values drown in rounding; got f32 {} as {}; "
+            "cast it to f64",
+            x.shape(), name_of_input(i));
       if (x.dtype() == DType::f64) varied_.push_back(i);
       inputs_[i] = x.detach();
     }
@@ -186,12 +190,14 @@ class Check {
       for (Index element = 0; element < inputs_[i].elements(); ++element) {
         const auto at = static_cast<std::size_t>(element);
         if (exactly_zero(i, element)) {
-          for (std::size_t set = 0; set < sets_.size(); ++set) compare_zero(1, set, i, element, found[set][at]);
+          for (std::size_t set = 0; set < sets_.size(); ++set)
+            verdict_.compare_zero(by_input(1, set, i, element), found[set][at]);
           continue;
         }
         const Numbers slope = along(inputs_, i, element, [&](const List& x) { return flat(evaluate(x)); });
         for (std::size_t set = 0; set < sets_.size(); ++set)
-          compare(1, set, "input", i, element, found[set][at], contraction(u[set], slope), contraction(u[set], y));
+          verdict_.compare(by_input(1, set, i, element), found[set][at], contraction(u[set], slope),
+                           contraction(u[set], y));
       }
     }
   }
@@ -217,13 +223,13 @@ class Check {
       for (Index element = 0; element < inputs_[i].elements(); ++element) {
         const double analytic = found[static_cast<std::size_t>(element)];
         if (exactly_zero(i, element)) {
-          compare_zero(2, set, i, element, analytic);
+          verdict_.compare_zero(by_input(2, set, i, element), analytic);
           continue;
         }
         const double numeric = slope_of(inputs_, i, element, [&](const List& x) {
           return flat(gradients(x, {&u, 1})[0]);
         });
-        compare(2, set, "input", i, element, analytic, numeric, s);
+        verdict_.compare(by_input(2, set, i, element), analytic, numeric, s);
       }
     }
     for (std::size_t o = 0; o < u.size(); ++o) {
@@ -233,7 +239,7 @@ class Check {
         const double numeric = slope_of(u, o, element, [&](const List& moved) {
           return flat(gradients(inputs_, {&moved, 1})[0]);
         });
-        compare(2, set, "the cotangent of output", o, element, found[static_cast<std::size_t>(element)], numeric, s);
+        verdict_.compare(by_cotangent(set, o, element), found[static_cast<std::size_t>(element)], numeric, s);
       }
     }
   }
@@ -308,14 +314,15 @@ class Check {
     return detail::element_of<bool>(options_.exactly_zero[i], element);
   }
 
-  void compare(int order, std::size_t set, const char* kind, std::size_t i, Index element, double analytic,
-               double numeric, double contracted) {
-    verdict_.compare(
-        {order, sets_[set].name, kind, i, *kind == 'i' ? inputs_[i].shape() : outputs_[i].shape(), element}, analytic,
-        numeric, contracted);
+  /// By an element of an input, or of the cotangent of an output.
+  detail::Place by_input(int order, std::size_t set, std::size_t i, Index element) const {
+    return {order, sets_[set].name, name_of_input(i), inputs_[i].shape(), element};
   }
-  void compare_zero(int order, std::size_t set, std::size_t i, Index element, double analytic) {
-    verdict_.compare_zero({order, sets_[set].name, "input", i, inputs_[i].shape(), element}, analytic);
+  detail::Place by_cotangent(std::size_t set, std::size_t o, Index element) const {
+    return {2, sets_[set].name, fmt::format("the cotangent of output {}", o), outputs_[o].shape(), element};
+  }
+  std::string name_of_input(std::size_t i) const {
+    return options_.names.empty() ? fmt::format("input {}", i) : options_.names[i];
   }
 
   GradcheckFunction f_;

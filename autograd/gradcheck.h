@@ -22,6 +22,8 @@ struct GradcheckOptions {
   Key key{.seed = 1};
   /// Names the check in messages: "softmax [last axis]".
   std::string label = "f";
+  /// What messages call the inputs in place of "input 0", "input 1" …: empty, or one for each input.
+  std::vector<std::string> names = {};
   /// For each input: empty, or a boolean tensor of its shape. Where true, the analytic gradient must be exactly 0 and no
   /// difference is taken.
   std::vector<Tensor> exactly_zero = {};

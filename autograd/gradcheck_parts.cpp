@@ -84,9 +84,8 @@ bool Verdict::worse(double error) {
 }
 
 std::string Verdict::sentence(const Place& place, const char* must) const {
-  return fmt::format("{}: order {}, cotangent on {}: the derivative by {} {} at [{}] {}", options_.label, place.order,
-                     place.cotangents, place.kind, place.number, fmt::join(unravel(place.element, place.shape), ", "),
-                     must);
+  return fmt::format("{}: order {}, cotangent on {}: the derivative by {} at [{}] {}", options_.label, place.order,
+                     place.cotangents, place.of, fmt::join(unravel(place.element, place.shape), ", "), must);
 }
 
 }  // namespace capstan::detail

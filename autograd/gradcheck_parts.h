@@ -23,8 +23,7 @@ Tensor with_element(const Tensor& x, Index element, double value);
 struct Place {
   int order;
   std::string_view cotangents;  // "output 1", "all outputs"
-  std::string_view kind;        // "input", "the cotangent of output"
-  std::size_t number;
+  std::string of;               // "input 0", "weight", "the cotangent of output 1"
   const Shape& shape;
   Index element;
 };

@@ -152,7 +152,8 @@ inline constexpr OpInfo op_info{O::name,
                                 false,
                                 &copy_op<O>};
 
-Tensors record(const Op& op, const OpInfo& info, Inputs in);
+/// `computed`: the outputs, if they are known already; neither infer nor eval is called then.
+Tensors record(const Op& op, const OpInfo& info, Inputs in, Tensors* computed = nullptr);
 
 }  // namespace detail
 

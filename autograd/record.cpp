@@ -24,9 +24,13 @@ namespace detail {
 
 namespace {
 
+void check_count(const OpInfo& info, int outputs) {
+  if (outputs > 64) fail("{}: an op has at most 64 outputs; got {}", info.name, outputs);
+}
+
 Tensors evaluate(const Op& op, const OpInfo& info, Inputs in) {
   const Types types = op.infer(in);
-  if (types.size() > 64) fail("{}: an op has at most 64 outputs; got {}", info.name, types.size());
+  check_count(info, types.size());
   Tensors outputs;
   if (info.has_view) {
     if (const std::optional<Layout> layout = op.view(in)) {
@@ -85,7 +89,8 @@ void append(TapeState& tape, const Op& op, const OpInfo& info, Inputs in, std::u
 
 }  // namespace
 
-Tensors record(const Op& op, const OpInfo& info, Inputs in) {
+Tensors record(const Op& op, const OpInfo& info, Inputs in, Tensors* computed) {
+  if (computed) check_count(info, computed->size());
   TapeState* tape = nullptr;
   std::uint64_t wanted = 0;
   bool apart = false;  // inputs stand on several tapes, of which all but the oldest are transforms' own
@@ -101,7 +106,7 @@ Tensors record(const Op& op, const OpInfo& info, Inputs in) {
     if (!tape) tape = other;
     if (i < 64) wanted |= std::uint64_t{1} << i;
   }
-  Tensors outputs = evaluate(op, info, in);
+  Tensors outputs = computed ? std::move(*computed) : evaluate(op, info, in);
   if (!tape) return outputs;
   bool any_float = false;
   for (const Tensor& x : outputs) any_float = any_float || is_float(x.dtype());

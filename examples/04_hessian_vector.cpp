@@ -4,6 +4,7 @@
 // Output:
 //   f          229.  f64 []
 //   gradient   [596. 300.]  f64 [2]
+//   by hvp     [1002.  800.]  f64 [2]
 //   by nesting [1002.  800.]  f64 [2]
 //   on a tape  [1002.  800.]  f64 [2]
 //   by hand    [1002.  800.]  f64 [2]
@@ -27,7 +28,9 @@ int main() {
   const auto [value, gradient] = value_and_grad(x, rosenbrock);
   fmt::print("f          {}\ngradient   {}\n", value, gradient);
 
-  // Hv = ∂/∂x ⟨∂f/∂x, v⟩: a gradient inside a gradient.
+  fmt::print("by hvp     {}\n", hvp(x, rosenbrock, v));
+
+  // What it does: Hv = ∂/∂x ⟨∂f/∂x, v⟩, a gradient inside a gradient.
   const Tensor nested = grad(x, [&](const Tensor& z) { return sum(grad(z, rosenbrock) * v); });
   fmt::print("by nesting {}\n", nested);
 
@@ -39,6 +42,6 @@ int main() {
   fmt::print("on a tape  {}\n", second.of(z));
 
   // H = [[1200 x₀² − 400 x₁ + 2, −400 x₀], [−400 x₀, 200]]
-  const Tensor hessian = tensor({{1200 * 1 - 400 * 2.5 + 2, 400}, {400, 200}}, DType::f64);
-  fmt::print("by hand    {}\n", matmul(hessian, v));
+  const Tensor by_hand = tensor({{1200 * 1 - 400 * 2.5 + 2, 400}, {400, 200}}, DType::f64);
+  fmt::print("by hand    {}\n", matmul(by_hand, v));
 }

@@ -1,3 +1,4 @@
+#include <capstan/autograd/checkpoint.h>
 #include <capstan/autograd/create.h>
 #include <capstan/autograd/format.h>
 #include <capstan/nn/transformer.h>
@@ -28,6 +29,16 @@ Tensor Block::operator()(const Tensor& x, const Mask& mask) const {
 }
 
 namespace {
+/// All that a block's output depends on.
+struct BlockCall {
+  Tensor x;
+  Block block;
+  static void fields(auto& self, auto& f) {
+    f("x", self.x);
+    f("block", self.block);
+  }
+};
+
 constexpr double initial_deviation = 0.02;
 
 const Gpt::Config& checked(const Gpt::Config& config) {
@@ -63,7 +74,9 @@ Tensor Gpt::hidden(const Tensor& ids, const Mask& mask) const {
         "Config::context",
         config.context, length);
   Tensor x = tokens(ids) + positions(arange(length));
-  for (const Block& block : blocks) x = block(x, mask);
+  for (const Block& block : blocks)
+    x = config.checkpoint ? checkpoint(BlockCall{x, block}, [mask](const BlockCall& c) { return c.block(c.x, mask); })
+                          : block(x, mask);
   return norm(x);
 }
 

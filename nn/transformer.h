@@ -48,6 +48,7 @@ struct Gpt {
     Index blocks = 4;
     Index hidden = 0;  ///< of the mlp; 0: 4 · width
     bool bias = true;
+    bool checkpoint = false;  ///< keep only each block's input, and run the block again in backward: memory for time
   };
   Config config;
   Embedding tokens;

@@ -11,6 +11,8 @@ namespace capstan::ops {
 inline constexpr std::string_view catalog[] = {
     // autograd/accumulate.h
     "accumulate",
+    // autograd/checkpoint.h
+    "checkpoint",
     // ops/elementwise.h
     "add", "sub", "mul", "div", "minimum", "maximum", "neg", "scale", "abs", "exp", "log", "tanh", "sqrt", "rsqrt", "pow",
     "sigmoid", "sin", "cos", "erf", "erfc", "clamp",

@@ -6,6 +6,7 @@
 #include <capstan/ops/attention.h>
 #include <capstan/ops/compare.h>
 #include <capstan/ops/cross_entropy.h>
+#include <capstan/ops/derivatives.h>
 #include <capstan/ops/dropout.h>
 #include <capstan/ops/elementwise.h>
 #include <capstan/ops/embedding.h>

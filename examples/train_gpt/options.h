@@ -1,14 +1,14 @@
 // The command line of train_gpt, and what of it a checkpoint remembers. Not for: reading the checkpoint or the data.
 #pragma once
 
+#include <capstan/nn/schedule.h>
+
 #include <cstdint>
 #include <filesystem>
 #include <map>
 #include <set>
 #include <string>
 #include <vector>
-
-#include "schedule.h"
 
 namespace capstan::train_gpt {
 
@@ -50,7 +50,7 @@ struct Options {
   std::string help{};             // what --help prints; empty when it was not asked for
 
   bool is_given(const std::string& name) const { return given.count(name) > 0; }
-  Schedule schedule() const { return {.peak = lr, .lowest = min_lr, .warmup = warmup, .steps = steps}; }
+  nn::CosineWithWarmup schedule() const { return {.peak = lr, .lowest = min_lr, .warmup = warmup, .steps = steps}; }
 
   std::filesystem::path metrics_file() const { return std::filesystem::path(out) / "metrics.csv"; }
   /// Where this run saves.

@@ -13,43 +13,14 @@
 #include <utility>
 #include <vector>
 
+#include "support/upstream.h"
+
 namespace capstan {
 namespace {
 
+using test::CountingUpstream;
+
 using Bytes = std::vector<std::size_t>;
-
-// Forwards to the upstream that it replaces, counts, remembers sizes, and refuses blocks above a limit.
-class CountingUpstream final : public std::pmr::memory_resource {
- public:
-  CountingUpstream() : previous_(set_pool_upstream(this)) {}
-  ~CountingUpstream() override {
-    pool_trim();
-    set_pool_upstream(previous_);
-  }
-  std::size_t allocations() const { return allocations_; }
-  std::size_t deallocations() const { return deallocations_; }
-  std::size_t last_bytes() const { return last_bytes_; }
-  std::size_t last_alignment() const { return last_alignment_; }
-  void refuse_above(std::size_t bytes) { refuse_above_ = bytes; }
-
- private:
-  void* do_allocate(std::size_t bytes, std::size_t alignment) override {
-    if (bytes > refuse_above_) throw std::bad_alloc();
-    ++allocations_;
-    last_bytes_ = bytes;
-    last_alignment_ = alignment;
-    return previous_->allocate(bytes, alignment);
-  }
-  void do_deallocate(void* block, std::size_t bytes, std::size_t alignment) override {
-    ++deallocations_;
-    previous_->deallocate(block, bytes, alignment);
-  }
-  bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override { return this == &other; }
-
-  std::pmr::memory_resource* previous_;
-  std::atomic<std::size_t> allocations_{0}, deallocations_{0}, last_bytes_{0}, last_alignment_{0};
-  std::atomic<std::size_t> refuse_above_{std::numeric_limits<std::size_t>::max()};
-};
 
 bool aligned(const void* block) { return reinterpret_cast<std::uintptr_t>(block) % pool_alignment == 0; }
 

@@ -1,5 +1,4 @@
 // Tests of autograd/shape.h: sizes, axes, broadcasting, and every error to the letter.
-#include <capstan/autograd/error.h>
 #include <capstan/autograd/shape.h>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -8,16 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "support/expect.h"
+
 namespace capstan {
 namespace {
 
-template <class F>
-std::string error_of(F f) {
-  try {
-    f();
-  } catch (const Error& error) { return error.what(); }
-  return "no error";
-}
+using test::error_of;
 
 std::vector<Index> sizes_of(const Shape& shape) { return {shape.begin(), shape.end()}; }
 

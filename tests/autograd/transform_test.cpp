@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "support/expect.h"
+#include "support/makers.h"
 #include "support/plain_ops.h"
 
 namespace capstan {
@@ -14,13 +15,13 @@ namespace {
 
 using test::error_of;
 using test::expect_exactly;
+using test::number;
 using test::plain::add;
 using test::plain::mul;
 using test::plain::scale;
 using test::plain::square;
 using test::plain::sum;
 
-Tensor number(double value) { return tensor(value, DType::f64); }
 Tensor cube(const Tensor& x) { return mul(square(x), x); }
 
 // ---- one order -------------------------------------------------------------------------------------------------------

@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <set>
 
-#include "examples/temporary_folder.h"
+#include "support/expect.h"
 
 namespace capstan::train_gpt {
 namespace {
+
+using test::error_of;
 
 Text text_of_sizes(const std::vector<std::int64_t>& sizes) {
   Text text;

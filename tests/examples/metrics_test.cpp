@@ -2,10 +2,15 @@
 
 #include <gtest/gtest.h>
 
-#include "examples/temporary_folder.h"
+#include "support/expect.h"
+#include "support/temporary_folder.h"
 
 namespace capstan::train_gpt {
 namespace {
+
+using test::content_of;
+using test::error_of;
+using test::TemporaryFolder;
 
 const std::string header = "step,train_loss,val_loss,learning_rate,gradient_norm,tokens_per_s,seconds\n";
 

@@ -3,11 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "examples/temporary_folder.h"
+#include "support/expect.h"
+#include "support/temporary_folder.h"
 
 namespace capstan::train_gpt {
 namespace {
 
+using test::error_of;
+using test::TemporaryFolder;
 using testing::ElementsAre;
 using testing::HasSubstr;
 

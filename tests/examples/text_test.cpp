@@ -6,11 +6,14 @@
 
 #include <thread>
 
-#include "examples/temporary_folder.h"
+#include "support/expect.h"
+#include "support/temporary_folder.h"
 
 namespace capstan::train_gpt {
 namespace {
 
+using test::error_of;
+using test::TemporaryFolder;
 using testing::ElementsAre;
 using testing::HasSubstr;
 namespace fs = std::filesystem;
@@ -41,12 +44,12 @@ TEST(Text, KeepsBytesAsTheyAre) {
 }
 
 TEST(Text, JudgesWhatIsText) {
-  EXPECT_EQ(judge("tab\tform\ffeed\r\n"), "(no error)");
-  EXPECT_EQ(judge("\xc4\xe3\xba\xc3 in GBK"), "(no error)");
+  EXPECT_EQ(judge("tab\tform\ffeed\r\n"), "no error");
+  EXPECT_EQ(judge("\xc4\xe3\xba\xc3 in GBK"), "no error");
   EXPECT_EQ(judge(""), "data: x must be text; got an empty file; give text files, best in UTF-8");
   EXPECT_EQ(judge(std::string("ab\0c", 4)),
             "data: x must be text; got a NUL byte at offset 2; give text files, best in UTF-8");
-  EXPECT_EQ(judge(std::string(19, 'a') + '\x01'), "(no error)");
+  EXPECT_EQ(judge(std::string(19, 'a') + '\x01'), "no error");
   EXPECT_EQ(judge(std::string(18, 'a') + '\x01'),
             "data: x must be text; got 1 control characters in 19 bytes; give text files, best in UTF-8");
 }

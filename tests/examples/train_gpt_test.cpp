@@ -14,11 +14,13 @@
 #include <sstream>
 #include <thread>
 
-#include "temporary_folder.h"
+#include "support/temporary_folder.h"
 
 namespace capstan::train_gpt {
 namespace {
 
+using test::content_of;
+using test::TemporaryFolder;
 namespace fs = std::filesystem;
 
 /// A program that runs while the test goes on.

@@ -11,7 +11,6 @@
 #include <numeric>
 
 #include "support/expect.h"
-#include "support/gradcheck_module.h"
 #include "support/states.h"
 
 namespace capstan::nn {
@@ -19,7 +18,6 @@ namespace {
 
 using test::error_of;
 using test::expect_near;
-using test::gradcheck_module;
 using test::same_bits;
 
 Tensor draw(std::uint64_t stream, const Shape& shape, DType dtype = DType::f64) {

@@ -7,7 +7,6 @@
 #include <cmath>
 
 #include "support/expect.h"
-#include "support/gradcheck_module.h"
 #include "support/states.h"
 
 namespace capstan::nn {
@@ -16,7 +15,6 @@ namespace {
 using test::error_of;
 using test::expect_exactly;
 using test::expect_near;
-using test::gradcheck_module;
 
 Tensor draw(std::uint64_t stream, const Shape& shape) { return uniform(Key{7, stream}, shape, -1, 1, DType::f64); }
 

@@ -10,7 +10,6 @@
 #include <cmath>
 
 #include "support/expect.h"
-#include "support/gradcheck_module.h"
 #include "support/states.h"
 
 namespace capstan::nn {
@@ -18,7 +17,6 @@ namespace {
 
 using test::error_of;
 using test::expect_near;
-using test::gradcheck_module;
 using test::same_bits;
 
 Tensor draw(std::uint64_t stream, const Shape& shape) { return uniform(Key{7, stream}, shape, -1, 1, DType::f64); }

@@ -11,26 +11,21 @@
 
 #include "support/expect.h"
 #include "support/states.h"
+#include "support/temporary_folder.h"
 
 namespace capstan::nn {
 namespace {
 
-namespace fs = std::filesystem;
 using test::difference;
 using test::error_of;
 using test::expect_exactly;
 
-// A folder of its own for each test, removed afterwards.
+// A folder of its own for each test.
 class CheckpointFile : public testing::Test {
  protected:
-  CheckpointFile() {
-    std::string pattern = testing::TempDir() + "capstan_checkpoint_XXXXXX";
-    folder_ = ::mkdtemp(pattern.data());
-  }
-  ~CheckpointFile() override { fs::remove_all(folder_); }
   std::string path(const std::string& name = "x.safetensors") const { return (folder_ / name).string(); }
 
-  fs::path folder_;
+  const test::TemporaryFolder folder_;
 };
 
 TEST_F(CheckpointFile, GoesRoundBitByBit) {  // CASES 57

@@ -13,23 +13,21 @@
 #include <numeric>
 #include <random>
 
+#include "support/expect.h"
+#include "support/temporary_folder.h"
+
 namespace capstan::nn {
 namespace {
 
 namespace fs = std::filesystem;
+using test::error_of;
 
-// A folder of its own for each test, removed afterwards.
+// A folder of its own for each test.
 class Safetensors : public testing::Test {
  protected:
-  Safetensors() {
-    std::string pattern = testing::TempDir() + "capstan_safetensors_XXXXXX";
-    folder_ = ::mkdtemp(pattern.data());
-  }
-  ~Safetensors() override { fs::remove_all(folder_); }
-
   std::string path(const std::string& name = "x.safetensors") const { return (folder_ / name).string(); }
   std::size_t files() const {
-    return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()));
+    return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder_.path()), fs::directory_iterator()));
   }
   void write_bytes(const std::string& bytes) const {
     fs::remove(path());  // to truncate a file in place is slow on some file systems
@@ -40,7 +38,7 @@ class Safetensors : public testing::Test {
     return {std::istreambuf_iterator<char>(in), {}};
   }
 
-  fs::path folder_;
+  const test::TemporaryFolder folder_;
 };
 
 // A file as bytes: length, header, `data_bytes` zeros.
@@ -54,14 +52,6 @@ std::string file_of(const std::string& header, std::size_t data_bytes) {
 // One tensor "a" of the given fields.
 std::string entry(const std::string& dtype, const std::string& shape, const std::string& offsets) {
   return R"({"a":{"dtype":)" + dtype + R"(,"shape":)" + shape + R"(,"data_offsets":)" + offsets + "}}";
-}
-
-template <class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) { return error.what(); }
-  return "no error";
 }
 
 template <class T>
@@ -186,7 +176,7 @@ TEST_F(Safetensors, I64AndU8AreReadAsI32WithinBounds) {
   const std::int64_t too_big = 2147483648;
   std::memcpy(bytes.data() + data + 8 * 2500, &too_big, 8);
   write_bytes(bytes);
-  EXPECT_EQ(message_of([&] { read<std::int32_t>(SafetensorsFile::open(path()), "ids"); }),
+  EXPECT_EQ(error_of([&] { read<std::int32_t>(SafetensorsFile::open(path()), "ids"); }),
             "safetensors: \"ids\" (I64) must hold values that fit i32; got 2147483648 at element 2500, in \"" + path() +
                 "\"");
 }
@@ -195,7 +185,7 @@ TEST_F(Safetensors, ABooleanIsZeroOrOne) {
   std::string bytes = file_of(entry("\"BOOL\"", "[3]", "[0,3]"), 3);
   bytes.back() = 2;
   write_bytes(bytes);
-  EXPECT_EQ(message_of([&] { read<std::uint8_t>(SafetensorsFile::open(path()), "a"); }),
+  EXPECT_EQ(error_of([&] { read<std::uint8_t>(SafetensorsFile::open(path()), "a"); }),
             "safetensors: \"a\" (BOOL) must hold 0 or 1; got 2 at element 2, in \"" + path() + "\"");
 }
 
@@ -300,7 +290,7 @@ TEST_F(Safetensors, MalformedFilesToTheLetter) {
   };
   for (const auto& [bytes, sentence, remedy] : cases) {
     write_bytes(bytes);
-    EXPECT_EQ(message_of([&] { SafetensorsFile::open(path()); }),
+    EXPECT_EQ(error_of([&] { SafetensorsFile::open(path()); }),
               "safetensors: " + sentence + ", in \"" + path() + "\"" + remedy);
   }
 }
@@ -318,7 +308,7 @@ TEST_F(Safetensors, WhatIsUnusualButLegal) {
           {R"({"z":{"dtype":"F32","shape":[0],"data_offsets":[4,4]},"b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})",
            4}}) {
     write_bytes(file_of(header, data_bytes));
-    EXPECT_EQ(message_of([&] { SafetensorsFile::open(path()); }), "no error") << header;
+    EXPECT_EQ(error_of([&] { SafetensorsFile::open(path()); }), "no error") << header;
   }
 }
 
@@ -329,27 +319,27 @@ TEST_F(Safetensors, DeepNestingIsRefusedWithoutDescending) {
     arrays += '[';
   }
   write_bytes(file_of(objects, 0));
-  EXPECT_EQ(message_of([&] { SafetensorsFile::open(path()); }),
+  EXPECT_EQ(error_of([&] { SafetensorsFile::open(path()); }),
             "safetensors: \"a\" must have dtype, shape and data_offsets only; got \"a\", in \"" + path() + "\"");
   write_bytes(file_of(arrays, 0));
-  EXPECT_EQ(message_of([&] { SafetensorsFile::open(path()); }),
+  EXPECT_EQ(error_of([&] { SafetensorsFile::open(path()); }),
             "safetensors: shape of \"a\" must hold numbers only; got an array, in \"" + path() + "\"");
 }
 
 TEST_F(Safetensors, ALongNameIsCutInErrors) {
   const std::string name(1'000'000, 'n');
   write_bytes(file_of("{\"" + name + "\":1}", 0));
-  EXPECT_EQ(message_of([&] { SafetensorsFile::open(path()); }),
+  EXPECT_EQ(error_of([&] { SafetensorsFile::open(path()); }),
             "safetensors: \"" + name.substr(0, 200) + "\"… must be an object; got a number, in \"" + path() + "\"");
 }
 
 TEST_F(Safetensors, WhatIsNotAReadableFile) {
-  EXPECT_EQ(message_of([&] { SafetensorsFile::open(path("none")); }),
+  EXPECT_EQ(error_of([&] { SafetensorsFile::open(path("none")); }),
             "safetensors: \"" + path("none") + "\" must be a readable file; got \"No such file or directory\"");
-  EXPECT_EQ(message_of([&] { SafetensorsFile::open(folder_.string()); }),
-            "safetensors: \"" + folder_.string() + "\" must be a regular file; got a directory");
+  EXPECT_EQ(error_of([&] { SafetensorsFile::open(folder_.path().string()); }),
+            "safetensors: \"" + folder_.path().string() + "\" must be a regular file; got a directory");
   ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
-  EXPECT_EQ(message_of([&] { SafetensorsFile::open(path("pipe")); }),
+  EXPECT_EQ(error_of([&] { SafetensorsFile::open(path("pipe")); }),
             "safetensors: \"" + path("pipe") + "\" must be a regular file; got another kind");
 }
 
@@ -357,7 +347,7 @@ TEST_F(Safetensors, AFileThatShrinksWhileOpenIsAnError) {
   write_bytes(file_of(entry("\"F32\"", "[1000]", "[0,4000]"), 4000));
   const SafetensorsFile file = SafetensorsFile::open(path());
   fs::resize_file(path(), 1000);
-  EXPECT_EQ(message_of([&] { read<float>(file, "a"); }),
+  EXPECT_EQ(error_of([&] { read<float>(file, "a"); }),
             "safetensors: the file must not shrink while it is read; got its end at byte 1000, in \"" + path() + "\"");
 }
 
@@ -369,7 +359,7 @@ TEST_F(Safetensors, MovesAndChecksTheBuffer) {
   first = std::move(second);
   EXPECT_EQ(read<float>(first, "a").size(), 2u);
   std::vector<std::byte> small(7);
-  EXPECT_EQ(message_of([&] { first.read(first.entries()[0], small); }),
+  EXPECT_EQ(error_of([&] { first.read(first.entries()[0], small); }),
             "safetensors: the buffer for \"a\" must have 8 bytes; got 7");
 }
 
@@ -378,7 +368,7 @@ TEST_F(Safetensors, WritersMistakesToTheLetterAndNothingIsWritten) {
   const auto data = bytes_of(one);
   const auto message = [&](const std::vector<SafetensorsTensor>& tensors,
                            const std::map<std::string, std::string>& metadata = {}) {
-    return message_of([&] { write_safetensors(path(), tensors, metadata); });
+    return error_of([&] { write_safetensors(path(), tensors, metadata); });
   };
   EXPECT_EQ(message({{"a", DType::f32, {2}, data}}),
             "safetensors: \"a\" must come with 8 bytes (shape [2], f32); got 4");
@@ -403,7 +393,7 @@ TEST_F(Safetensors, AFailedWriteLeavesTheOldFileAndNoOther) {
   const rlimit limit{200'000, old_limit.rlim_max};
   const auto old_handler = std::signal(SIGXFSZ, SIG_IGN);
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
-  const std::string message = message_of([&] {
+  const std::string message = error_of([&] {
     write_safetensors(path(), std::vector<SafetensorsTensor>{{"a", DType::f32, {100'000}, bytes_of(big)}});
   });
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &old_limit), 0);
@@ -418,7 +408,7 @@ TEST_F(Safetensors, AFailedWriteLeavesTheOldFileAndNoOther) {
 }
 
 TEST_F(Safetensors, UnwritablePlacesToTheLetter) {
-  const auto message = [](const std::string& place) { return message_of([&] { write_safetensors(place, {}); }); };
+  const auto message = [](const std::string& place) { return error_of([&] { write_safetensors(place, {}); }); };
   EXPECT_EQ(message(path("none/x")),
             "safetensors: \"" + path("none/x") +
                 "\" must be writable; got \"No such file or directory\" when creating a file beside it");

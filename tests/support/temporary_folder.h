@@ -6,9 +6,10 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 
-namespace capstan::train_gpt {
+namespace capstan::test {
 
 class TemporaryFolder {
  public:
@@ -39,19 +40,11 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
+/// All bytes of a file.
 inline std::string content_of(const std::filesystem::path& path) {
   std::ostringstream content;
   content << std::ifstream(path, std::ios::binary).rdbuf();
   return content.str();
 }
 
-/// The sentence of the Error that `f` throws; "(no error)" if it throws none.
-template <class F>
-std::string error_of(F&& f) {
-  try {
-    f();
-  } catch (const std::runtime_error& error) { return error.what(); }
-  return "(no error)";
-}
-
-}  // namespace capstan::train_gpt
+}  // namespace capstan::test

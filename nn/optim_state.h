@@ -1,0 +1,122 @@
+// What all optimisers share: the walk over parameters and gradients, the checks, the state and its way to a checkpoint and
+// back, and the loan of memory to a formula. An optimiser is its options and its formula (optim.h). Not for: users.
+#pragma once
+
+#include <capstan/nn/module.h>
+#include <capstan/nn/state_dict.h>
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace capstan::nn {
+
+/// What an optimiser keeps of one parameter: tensors of its shape and dtype, and how many steps it took.
+struct ParameterState {
+  std::vector<Tensor> buffers;
+  Index steps = 0;
+};
+/// By parameter name.
+using OptimizerState = std::map<std::string, ParameterState>;
+
+namespace detail {
+
+/// A trained tensor of a module beside its gradient.
+struct Pair {
+  std::string name;
+  Tensor* parameter;
+  Tensor gradient;
+};
+
+/// An Error unless there are as many gradients as parameters.
+void check_count(std::size_t gradients, std::size_t parameters);
+
+template <class Module>
+std::vector<Pair> pairs(Module& module, const Module& gradients) {
+  std::vector<Pair> list;
+  walk(module, [&](const Path& path, auto& leaf) {
+    if (Tensor* x = differentiable(leaf)) list.push_back({path.str(), x, {}});
+  });
+  std::size_t i = 0;
+  for_each_tensor(gradients, [&](const Tensor& gradient) {
+    if (i < list.size()) list[i].gradient = gradient;
+    ++i;
+  });
+  check_count(i, list.size());
+  return list;
+}
+
+/// The memory of a tensor, lent for writing: in place if it has no other owner. Given back when the loan ends, however it ends.
+class Loan {
+ public:
+  explicit Loan(Tensor& home) : home_(&home), buffer_(std::move(home).to_buffer()) {}
+  Loan(Loan&& other) noexcept : home_(std::exchange(other.home_, nullptr)), buffer_(std::move(other.buffer_)) {}
+  Loan& operator=(Loan&&) = delete;
+  ~Loan() {
+    if (home_) *home_ = Tensor(std::move(buffer_));
+  }
+  Buffer& operator*() { return buffer_; }
+
+ private:
+  Tensor* home_;
+  Buffer buffer_;
+};
+
+/// What stands in an optimiser's state: its name for messages, the names of its buffers, whether a checkpoint has its steps.
+struct StateLayout {
+  const char* optimizer;
+  std::vector<const char*> buffers;
+  bool steps = true;
+};
+
+/// An Error, before anything was changed, unless parameters, gradients and state fit each other.
+void check_update(const StateLayout& layout, const std::vector<Pair>& pairs, const OptimizerState& state);
+/// The state of one parameter; made of zeros if it is new.
+ParameterState& state_of(const StateLayout& layout, const Pair& pair, OptimizerState& state);
+
+StateDict save_state(const StateLayout& layout, const OptimizerState& state);
+OptimizerState load_state(const StateLayout& layout, const StateDict& saved);
+
+/// One parameter's memory as its formula sees it: n elements of the parameter, its gradient, and each buffer.
+template <class T>
+struct Memory {
+  Index n;
+  T* parameter;
+  const T* gradient;
+  std::vector<T*> buffers;  ///< in the order of the layout
+};
+
+/// Which parameters are decayed; null: all.
+using Decays = bool (*)(std::string_view name, const Tensor& parameter);
+
+/// One update of every parameter: formula(memory, step, decayed), with step 1 for the first. If memory runs out, parameters and
+/// state that were not updated yet are what they were.
+template <class Formula>
+void update(const StateLayout& layout, const std::vector<Pair>& pairs, OptimizerState& state, Decays decays,
+            Formula&& formula) {
+  check_update(layout, pairs, state);
+  for (const Pair& pair : pairs) {
+    ParameterState* const own = layout.buffers.empty() ? nullptr : &state_of(layout, pair, state);
+    const Tensor gradient = pair.gradient.dense();
+    // Asked before the memory is lent: until it is back, the parameter is an empty handle.
+    const bool decayed = decays == nullptr || decays(pair.name, *pair.parameter);
+    std::vector<Loan> loans;
+    loans.reserve(layout.buffers.size() + 1);
+    loans.emplace_back(*pair.parameter);
+    for (std::size_t i = 0; i < layout.buffers.size(); ++i) loans.emplace_back(own->buffers[i]);
+    visit_float(gradient.dtype(), [&](auto zero) {
+      using T = decltype(zero);
+      Memory<T> memory{
+          gradient.elements(), (*loans[0]).template data<T>().data(), gradient.template data<T>().data(), {}};
+      for (std::size_t i = 1; i < loans.size(); ++i) memory.buffers.push_back((*loans[i]).template data<T>().data());
+      formula(memory, own ? own->steps + 1 : 1, decayed);
+    });
+    if (own) ++own->steps;
+  }
+}
+
+}  // namespace detail
+
+}  // namespace capstan::nn
