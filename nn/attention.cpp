@@ -1,6 +1,7 @@
 #include <capstan/autograd/format.h>
 #include <capstan/nn/attention.h>
 #include <capstan/ops/rearrange.h>
+#include <capstan/ops/rotary.h>
 
 namespace capstan::nn {
 
@@ -31,6 +32,8 @@ const MultiHeadAttention::Config& checked(const MultiHeadAttention::Config& conf
   if (config.heads % kv_heads != 0)
     fail("MultiHeadAttention: heads must be a multiple of kv_heads; got heads {} and kv_heads {}", config.heads,
          kv_heads);
+  if (config.rotary != Rotary::none && config.width / config.heads % 2 != 0)
+    fail("MultiHeadAttention: rotary needs an even head size; got width {} and heads {}", config.width, config.heads);
   return config;
 }
 
@@ -53,6 +56,8 @@ AttentionResult SingleHeadAttention::attend(const Tensor& x, const Tensor& memor
 MultiHeadAttention::MultiHeadAttention(Init& init, const Config& config)
     : heads(checked(config).heads),
       kv_heads(config.kv_heads > 0 ? config.kv_heads : config.heads),
+      rotary(config.rotary),
+      rotary_base(config.rotary_base),
       query(init, {.in = config.width, .out = config.width, .bias = config.bias, .deviation = config.deviation}),
       key(init, {.in = config.memory_width > 0 ? config.memory_width : config.width,
                  .out = config.width / config.heads * kv_heads,
@@ -69,13 +74,23 @@ MultiHeadAttention::MultiHeadAttention(Init& init, const Config& config)
                      .bias = config.bias,
                      .deviation = config.residual_deviation ? config.residual_deviation : config.deviation}) {}
 
+Tensor MultiHeadAttention::placed(const Tensor& x) const {
+  switch (rotary) {
+    case Rotary::none: break;
+    case Rotary::half_split: return rotary_half_split(x, {.base = rotary_base});
+    case Rotary::adjacent_pairs: return rotary_adjacent_pairs(x, {.base = rotary_base});
+  }
+  return x;
+}
+
 AttentionResult MultiHeadAttention::attend(const Tensor& x, const Tensor& keys, const Tensor& values,
                                            const Mask& mask) const {
   check_sequence("MultiHeadAttention", "x", x, query.weight.shape()[1]);
   check_sequence("MultiHeadAttention", "memory of keys", keys, key.weight.shape()[1]);
   check_sequence("MultiHeadAttention", "memory of values", values, value.weight.shape()[1]);
-  AttentionResult result = attention_reference(split_heads(query(x), heads), split_heads(key(keys), kv_heads),
-                                               split_heads(value(values), kv_heads), {.mask = mask});
+  AttentionResult result =
+      attention_reference(placed(split_heads(query(x), heads)), placed(split_heads(key(keys), kv_heads)),
+                          split_heads(value(values), kv_heads), {.mask = mask});
   result.output = project(join_heads(result.output));
   return result;
 }

@@ -29,10 +29,14 @@ struct SingleHeadAttention {
   }
 };
 
+/// Which pairs of features rotary embedding turns (ops/rotary.h).
+enum class Rotary : std::uint8_t { none, half_split, adjacent_pairs };
+
 /// Multi-head attention (Vaswani et al. 2017, §3.2.2).   x [B, T, C] → [B, T, C];  causal unless told otherwise.
 /// Head h owns features h·D to (h+1)·D − 1 of the projections, D = C / heads. With kv_heads < heads several query heads
-/// share a key and value head (Ainslie et al. 2023).
-/// Errors: width not divisible by heads, heads not by kv_heads; x of another rank or width.
+/// share a key and value head (Ainslie et al. 2023). With `rotary`, queries and keys are turned by their positions, which
+/// count from 0 on either side (Su et al. 2021).
+/// Errors: width not divisible by heads, heads not by kv_heads; an odd D with rotary; x of another rank or width.
 struct MultiHeadAttention {
   struct Config {
     Index width = 0;
@@ -41,10 +45,14 @@ struct MultiHeadAttention {
     Index memory_width = 0;  ///< width of what keys and values are made from; 0: width
     Index value_width = 0;   ///< width of what values are made from, if another; 0: memory_width
     bool bias = true;
+    Rotary rotary = Rotary::none;
+    double rotary_base = 10000;
     std::optional<double> deviation = {};
     std::optional<double> residual_deviation = {};  ///< of the output projection; `deviation` if not set
   };
   Index heads, kv_heads;
+  Rotary rotary;
+  double rotary_base;
   Linear query, key, value, project;
 
   MultiHeadAttention(Init& init, const Config& config);
@@ -66,6 +74,9 @@ struct MultiHeadAttention {
     f("value", self.value);
     f("project", self.project);
   }
+
+ private:
+  Tensor placed(const Tensor& x) const;  // turned by positions, if at all
 };
 
 }  // namespace capstan::nn

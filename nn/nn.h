@@ -13,6 +13,7 @@
 #include <capstan/nn/mlp.h>
 #include <capstan/nn/module.h>
 #include <capstan/nn/optim.h>
+#include <capstan/nn/rms_norm.h>
 #include <capstan/nn/schedule.h>
 #include <capstan/nn/state_dict.h>
 #include <capstan/nn/summary.h>

@@ -73,7 +73,8 @@ AttentionResult attention_reference(const Tensor& q, const Tensor& k, const Tens
 
   // The softmax of a row without keys is NaN, so such rows go through it as zeros, and come out as zeros.
   const Tensor weights = shaped(select(may.queries, softmax(select(may.queries, scores))), {B, H, Tq, Tk});
-  const Tensor mixed = shaped(matmul(reshape(weights, Shape{B, Hkv, rows, Tk}), values), {B, Hkv, rows, Dv});
+  const Tensor kept = options.dropout ? dropout(weights, options.dropout->p, options.dropout->key) : weights;
+  const Tensor mixed = shaped(matmul(reshape(kept, Shape{B, Hkv, rows, Tk}), values), {B, Hkv, rows, Dv});
   return {reshape(mixed, Shape{B, H, Tq, Dv}), weights};
 }
 

@@ -2,6 +2,7 @@
 // (nn/attention.h).
 #pragma once
 
+#include <capstan/ops/dropout.h>
 #include <capstan/ops/mask.h>
 
 #include <optional>
@@ -19,20 +20,23 @@ struct AttentionOptions {
   Bias bias = {};
   /// Absent: 1/√D.
   std::optional<double> scale = std::nullopt;
+  /// Of the weights, after softmax; element (b, h, i, j) of [B, H, Tq, Tk] has its row-major index. Absent: none.
+  std::optional<Dropout> dropout = std::nullopt;
 };
 
 struct AttentionResult {
   Tensor output;   ///< [B, H, Tq, Dv]
-  Tensor weights;  ///< [B, H, Tq, Tk]; rows sum to 1, or are 0 where a query has no key
+  Tensor weights;  ///< [B, H, Tq, Tk]; before dropout: rows sum to 1, or are 0 where a query has no key
 };
 
-/// output = softmax(scale · q kᵀ + bias, where the mask allows) · v, with q [B, H, Tq, D], k [B, Hkv, Tk, D] and
+/// output = dropout(softmax(scale · q kᵀ + bias, where the mask allows)) · v, with q [B, H, Tq, D], k [B, Hkv, Tk, D] and
 /// v [B, Hkv, Tk, Dv], f32 or f64. H is a multiple of Hkv: head h reads key head h / (H / Hkv).
 ///
 /// Promises: a query that may attend to nothing gives output and gradients of exactly 0. A key that no query of its batch
 /// and head may see reaches neither output nor gradient, even if NaN or infinity stands there. For finite values weights
 /// of forbidden keys are exactly 0, and so is every derivative through them. Any size may be 0.
-/// Errors: ranks, sizes or dtypes that do not fit; a mask that does not fit (mask.h); a bias that does not broadcast.
+/// Errors: ranks, sizes or dtypes that do not fit; a mask that does not fit (mask.h); a bias that does not broadcast; a
+/// dropout outside [0, 1).
 AttentionResult attention_reference(const Tensor& q, const Tensor& k, const Tensor& v,
                                     const AttentionOptions& options = {});
 

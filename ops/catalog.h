@@ -40,8 +40,12 @@ inline constexpr std::string_view catalog[] = {
     "cross_entropy",
     // ops/activation.h
     "relu", "gelu_tanh", "gelu_erf", "silu", "softplus",
-    // ops/layer_norm.h
-    "layer_norm",
+    // ops/layer_norm.h, ops/rms_norm.h
+    "layer_norm", "rms_norm",
+    // ops/dropout.h
+    "dropout",
+    // ops/rotary.h
+    "rotary",
 };
 
 constexpr bool listed(std::string_view name) { return std::find(std::begin(catalog), std::end(catalog), name) != std::end(catalog); }

@@ -10,6 +10,8 @@
 
 namespace capstan {
 
+struct Bias;
+
 /// Where the first query stands when there are Tq queries and Tk keys: `top_left` puts query i at key i, `bottom_right`
 /// puts the last query at the last key, so query i at key i + Tk − Tq (a cache that holds earlier keys).
 enum class Align : std::uint8_t { top_left, bottom_right };
@@ -20,6 +22,9 @@ class Mask {
  public:
   /// Everything may attend to everything.
   Mask() = default;
+  // Declared to be refused by these very lines, which compilers show.
+  Mask(const Tensor&) = delete;    // a tensor is no mask: say Mask::keep(boolean), or pass numbers as a Bias
+  operator Bias() const = delete;  // a mask is no bias: it forbids, a bias is added to the scores
   static Mask all() { return {}; }
 
   /// Query i sees the keys j ≤ p, p being its place. Without an alignment Tq must equal Tk (an Error on use otherwise).

@@ -50,13 +50,13 @@ constexpr Index rows_of_partial = 64, most_partials = 64;
 Index partial_rows(Index rows) { return std::max(rows_of_partial, (rows + most_partials - 1) / most_partials); }
 
 template <class T>
-void backward(ConstView x, ConstView weight_view, ConstView mean, ConstView rstd, ConstView dy, View dx, View dweight,
-              View dbias) {
+void backward(const LayerNormRows<T>& kernels, ConstView x, ConstView weight_view, ConstView mean, ConstView rstd,
+              ConstView dy, View dx, View dweight, View dbias) {
   const int axis = x.layout->rank() - 1;
   const RowIndex x_rows(*x.layout, axis), dy_rows(*dy.layout, axis);
   const Index rows = x_rows.rows(), length = x_rows.length();
-  const LayerNormRows<T> kernels = layer_norm_rows(T{});
   const DenseVector<T> weight(weight_view);
+  const T* const means = optional_data<T>(mean);
   T* const dx_data = optional_data<T>(dx);
   const bool wants_sums = dweight.layout != nullptr || dbias.layout != nullptr;
   const Index block = wants_sums ? partial_rows(rows) : row_grain(length, 2);
@@ -69,7 +69,7 @@ void backward(ConstView x, ConstView weight_view, ConstView mean, ConstView rstd
     for (Index row = begin; row < end; ++row) {
       const T* x_row = dense_row(x, x_rows, row, buffer.data());
       const T* dy_row = dense_row(dy, dy_rows, row, buffer.data() + (dy_rows.dense() ? 0 : length));
-      kernels.backward(x_row, dy_row, weight.data(), mean.data<T>()[row], rstd.data<T>()[row],
+      kernels.backward(x_row, dy_row, weight.data(), means == nullptr ? T{} : means[row], rstd.data<T>()[row],
                        dx_data == nullptr ? nullptr : dx_data + row * length, sums, length);
     }
   });
@@ -87,10 +87,10 @@ void backward(ConstView x, ConstView weight_view, ConstView mean, ConstView rstd
 }
 
 template <class T>
-void forward(ConstView x, ConstView weight_view, ConstView bias_view, double eps, View y, View mean, View rstd) {
+void forward(const LayerNormRows<T>& kernels, ConstView x, ConstView weight_view, ConstView bias_view, double eps,
+             View y, View mean, View rstd) {
   const RowIndex index(*x.layout, x.layout->rank() - 1);
   const Index length = index.length();
-  const LayerNormRows<T> kernels = layer_norm_rows(T{});
   const DenseVector<T> weight(weight_view), bias(bias_view);
   T* const means = optional_data<T>(mean);
   T* const rstds = optional_data<T>(rstd);
@@ -109,12 +109,21 @@ void forward(ConstView x, ConstView weight_view, ConstView bias_view, double eps
 }  // namespace
 
 void layer_norm(ConstView x, ConstView weight, ConstView bias, double eps, View y, View mean, View rstd) {
-  visit_float(x.dtype, [&](auto zero) { forward<decltype(zero)>(x, weight, bias, eps, y, mean, rstd); });
+  visit_float(x.dtype, [&](auto zero) { forward(layer_norm_rows(zero), x, weight, bias, eps, y, mean, rstd); });
 }
 
 void layer_norm_backward(ConstView x, ConstView weight, ConstView mean, ConstView rstd, ConstView dy, View dx,
                          View dweight, View dbias) {
-  visit_float(x.dtype, [&](auto zero) { backward<decltype(zero)>(x, weight, mean, rstd, dy, dx, dweight, dbias); });
+  visit_float(x.dtype,
+              [&](auto zero) { backward(layer_norm_rows(zero), x, weight, mean, rstd, dy, dx, dweight, dbias); });
+}
+
+void rms_norm(ConstView x, ConstView weight, double eps, View y, View rstd) {
+  visit_float(x.dtype, [&](auto zero) { forward(rms_norm_rows(zero), x, weight, {}, eps, y, {}, rstd); });
+}
+
+void rms_norm_backward(ConstView x, ConstView weight, ConstView rstd, ConstView dy, View dx, View dweight) {
+  visit_float(x.dtype, [&](auto zero) { backward(rms_norm_rows(zero), x, weight, {}, rstd, dy, dx, dweight, {}); });
 }
 
 }  // namespace capstan::kernels

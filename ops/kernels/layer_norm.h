@@ -1,5 +1,5 @@
-// Layer normalisation over the last axis, forward and backward in one pass each (Ba et al. 2016).
-// Not for: other axes, RMS norm.
+// Layer norm (Ba et al. 2016) and RMS norm (Zhang and Sennrich 2019) over the last axis, forward and backward in one pass
+// each. Not for: other axes.
 //
 // All views have one dtype, f32 or f64. x, dy [..., C] may have any strides; weight and bias are [C]; mean and rstd have
 // one element a row. Outputs are row-major. An optional view is absent when its `layout` is null (`View{}`).
@@ -18,5 +18,13 @@ void layer_norm(ConstView x, ConstView weight, ConstView bias, double eps, View 
 /// weight is optional (absent: 1), and so are dx, dweight and dbias (absent: not wanted).
 void layer_norm_backward(ConstView x, ConstView weight, ConstView mean, ConstView rstd, ConstView dy, View dx,
                          View dweight, View dbias);
+
+/// The same about 0 in place of the mean: rstd = 1/√(Σx²/C + eps), y = x · rstd · weight. f32 squares are summed in f32
+/// over 1024 elements at a time: where that overflows rstd is 0, and so is y. weight and rstd are optional.
+void rms_norm(ConstView x, ConstView weight, double eps, View y, View rstd);
+
+/// With x̂ = x · rstd and g = dy · weight:   dx = rstd · (g − x̂ · mean_c(g · x̂)),  dweight = Σ_rows dy · x̂.
+/// weight, dx and dweight are optional.
+void rms_norm_backward(ConstView x, ConstView weight, ConstView rstd, ConstView dy, View dx, View dweight);
 
 }  // namespace capstan::kernels

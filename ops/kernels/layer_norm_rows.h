@@ -1,4 +1,4 @@
-// The row loops of layer norm, on SIMD. Not for: users (layer_norm.h).
+// The row loops of layer norm and RMS norm, on SIMD. Not for: users (layer_norm.h).
 #pragma once
 
 #include <capstan/autograd/shape.h>
@@ -19,5 +19,8 @@ struct LayerNormRows {
 
 LayerNormRows<float> layer_norm_rows(float);
 LayerNormRows<double> layer_norm_rows(double);
+/// The same about 0 in place of the mean, which is then neither read nor returned; the second row of `sums` stays as it is.
+LayerNormRows<float> rms_norm_rows(float);
+LayerNormRows<double> rms_norm_rows(double);
 
 }  // namespace capstan::kernels

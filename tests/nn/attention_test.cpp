@@ -223,13 +223,50 @@ TEST(MultiHeadAttention, GroupedQueriesShareAHeadOfKeysAndValues) {
   expect_near(grouped(x), {2, 5, 8}, full(x).to_doubles(), 1e-14);
 }
 
+// ---- rotary embedding -----------------------------------------------------------------------------------------------
+
+TEST(MultiHeadAttention, RotaryTurnsQueriesAndKeys) {
+  for (const Rotary rotary : {Rotary::half_split, Rotary::adjacent_pairs}) {
+    const MultiHeadAttention attention =
+        make({.width = 8, .heads = 2, .kv_heads = 1, .rotary = rotary, .rotary_base = 100});
+    const Tensor x = draw(1, {2, 5, 8});
+    const auto heads = [](const Tensor& y, Index count) {
+      return permute(reshape(y, Shape{2, 5, count, 4}), {0, 2, 1, 3});
+    };
+    const auto turned = [&](const Tensor& y) {
+      return rotary == Rotary::half_split ? rotary_half_split(y, {.base = 100})
+                                          : rotary_adjacent_pairs(y, {.base = 100});
+    };
+    const Tensor mixed = attention_reference(turned(heads(attention.query(x), 2)), turned(heads(attention.key(x), 1)),
+                                             heads(attention.value(x), 1), {.mask = Mask::causal()})
+                             .output;
+    const Tensor expected = attention.project(reshape(permute(mixed, {0, 2, 1, 3}), Shape{2, 5, 8}));
+    expect_near(attention(x), {2, 5, 8}, expected.to_doubles(), 1e-14);
+    EXPECT_FALSE(same_bits(attention(x), make({.width = 8, .heads = 2, .kv_heads = 1})(x)));
+  }
+}
+
+TEST(MultiHeadAttention, WithRotaryEqualTokensAreToldApartByDistanceAlone) {
+  const MultiHeadAttention attention = make({.width = 4, .heads = 1, .rotary = Rotary::half_split});
+  const Tensor x = broadcast_to(draw(1, {1, 1, 4}), Shape{1, 6, 4});
+  const AttentionResult result = attention.attend(x, x, Mask::causal());
+  // Scores depend on i − j alone, so each row's ratios are those of the last row.
+  for (Index i = 1; i < 6; ++i)
+    for (Index j = 0; j < i; ++j)
+      EXPECT_NEAR(result.weights.at({0, 0, i, j}) / result.weights.at({0, 0, i, i}),
+                  result.weights.at({0, 0, 5, j + 5 - i}) / result.weights.at({0, 0, 5, 5}), 1e-14);
+  EXPECT_NE(result.weights.at({0, 0, 5, 0}), result.weights.at({0, 0, 5, 5}));
+}
+
 // ---- gradients ------------------------------------------------------------------------------------------------------
 
 TEST(MultiHeadAttention, Gradients) {
   using Config = MultiHeadAttention::Config;
   for (const Config& config :
        {Config{.width = 4, .heads = 2}, Config{.width = 4, .heads = 2, .bias = false},
-        Config{.width = 4, .heads = 4, .kv_heads = 2}, Config{.width = 3, .heads = 3, .kv_heads = 1, .bias = false}}) {
+        Config{.width = 4, .heads = 4, .kv_heads = 2}, Config{.width = 4, .heads = 2, .rotary = Rotary::half_split},
+        Config{.width = 4, .heads = 1, .rotary = Rotary::adjacent_pairs},
+        Config{.width = 3, .heads = 3, .kv_heads = 1, .bias = false}}) {
     const GradcheckReport report =
         gradcheck_module(make(config), {draw(1, {1, 3, config.width})},
                          [](const auto& m, const std::vector<Tensor>& in) -> std::vector<Tensor> {
@@ -261,6 +298,8 @@ TEST(MultiHeadAttention, Errors) {
             "MultiHeadAttention: width must be a positive multiple of heads; got width 4 and heads 0");
   EXPECT_EQ(error_of([] { make({.width = 8, .heads = 4, .kv_heads = 3}); }),
             "MultiHeadAttention: heads must be a multiple of kv_heads; got heads 4 and kv_heads 3");
+  EXPECT_EQ(error_of([] { make({.width = 6, .heads = 2, .rotary = Rotary::half_split}); }),
+            "MultiHeadAttention: rotary needs an even head size; got width 6 and heads 2");
   const MultiHeadAttention attention = make({.width = 4, .heads = 2, .memory_width = 3, .value_width = 5});
   const auto x = [](Index length, Index width) { return draw(1, {2, length, width}); };
   EXPECT_EQ(error_of([&] { attention(draw(1, {2, 4})); }), "MultiHeadAttention: x must be [B, T, 4]; got [2, 4]");

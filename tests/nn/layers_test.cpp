@@ -1,4 +1,4 @@
-// Tests of the small layers: linear.h, embedding.h, layer_norm.h, mlp.h.
+// Tests of the small layers: linear.h, embedding.h, layer_norm.h, rms_norm.h, mlp.h.
 #include <capstan/nn/nn.h>
 #include <capstan/ops/activation.h>
 #include <capstan/ops/elementwise.h>
@@ -194,6 +194,38 @@ TEST(LayerNorm, Errors) {
   EXPECT_EQ(error_of([&] { norm(ones({2, 3})); }), "layer_norm: weight must be [C] = [3]; got [4]");
 }
 
+// ---- RmsNorm --------------------------------------------------------------------------------------------------------
+
+TEST(RmsNorm, HandValues) {
+  Init init{.seed = 1, .dtype = DType::f64};
+  RmsNorm norm(init, {.width = 4});
+  expect_exactly(norm.weight, {4}, {1, 1, 1, 1});
+  const Tensor x = tensor({1, 2, 3, 4}, DType::f64);
+  const double r = 1 / std::sqrt(7.5 + 1e-5);
+  expect_near(norm(x), {4}, {r, 2 * r, 3 * r, 4 * r}, 1e-15);
+  const RmsNorm with_eps(init, {.width = 4, .eps = 17.5});
+  expect_near(with_eps(x), {4}, {0.2, 0.4, 0.6, 0.8}, 1e-15);
+  load_state(norm, {{"weight", tensor({2, 1, 0, -1}, DType::f64)}});
+  expect_near(norm(x), {4}, {2 * r, 2 * r, 0, -4 * r}, 1e-15);
+  EXPECT_EQ(init.made, 2);
+}
+
+TEST(RmsNorm, Shapes) {
+  Init init;
+  const RmsNorm norm(init, {.width = 4});
+  EXPECT_EQ(shape_of(norm, {4}), "[4]");
+  EXPECT_EQ(shape_of(norm, {2, 0, 4}), "[2, 0, 4]");
+  EXPECT_EQ(error_of([&] { norm(ones({2, 3})); }), "rms_norm: weight must be [C] = [3]; got [4]");
+}
+
+TEST(RmsNorm, Gradients) {
+  Init init{.seed = 6, .dtype = DType::f64};
+  RmsNorm norm(init, {.width = 4});
+  load_state(norm, {{"weight", draw(2, {4})}});
+  const GradcheckReport report = check(norm, scale(draw(3, {2, 3, 4}), 4));
+  EXPECT_TRUE(report) << report.failure;
+}
+
 // ---- Mlp ------------------------------------------------------------------------------------------------------------
 
 TEST(Mlp, IsDownOfGeluOfUp) {
@@ -221,6 +253,47 @@ TEST(Mlp, Gradients) {
     const GradcheckReport report = check(mlp, draw(5, {2, 3}));
     EXPECT_TRUE(report) << report.failure;
   }
+}
+
+TEST(GatedMlp, IsDownOfSiluOfGateTimesUp) {
+  Init init{.seed = 7, .dtype = DType::f64};
+  const GatedMlp mlp(init, {.width = 3, .hidden = 5});
+  EXPECT_EQ(init.made, 3);  // no biases
+  const Tensor x = draw(4, {2, 3});
+  std::vector<double> inner = mlp.gate(x).to_doubles();
+  for (double& value : inner) value /= 1 + std::exp(-value);
+  const Tensor expected = mlp.down(tensor(inner, {2, 5}) * mlp.up(x));
+  expect_near(mlp(x), {2, 3}, expected.to_doubles(), 1e-15);
+  EXPECT_EQ(to_string(mlp.gate.weight.shape()), "[5, 3]");
+  EXPECT_EQ(to_string(mlp.down.weight.shape()), "[3, 5]");
+  EXPECT_EQ(to_string(mlp(draw(4, {2, 0, 3})).shape()), "[2, 0, 3]");
+  EXPECT_EQ(count_tensors(GatedMlp(init, {.width = 3, .hidden = 5, .bias = true})), 6);
+}
+
+TEST(GatedMlp, Starts) {
+  Init init{.seed = 8};
+  const GatedMlp mlp(init, {.width = 32, .hidden = 64, .deviation = 0.02, .residual_deviation = 0.005});
+  EXPECT_NEAR(deviation_of(mlp.gate.weight), 0.02, 0.001);
+  EXPECT_NEAR(deviation_of(mlp.up.weight), 0.02, 0.001);
+  EXPECT_NEAR(deviation_of(mlp.down.weight), 0.005, 0.0003);
+}
+
+TEST(GatedMlp, Gradients) {
+  Init init{.seed = 9, .dtype = DType::f64};
+  for (const bool bias : {true, false}) {
+    const GatedMlp mlp(init, {.width = 3, .hidden = 4, .bias = bias});
+    const GradcheckReport report = check(mlp, draw(5, {2, 3}));
+    EXPECT_TRUE(report) << report.failure;
+  }
+}
+
+TEST(GatedMlp, FarFromZeroGradientsAreFinite) {
+  Init init{.seed = 10};
+  const GatedMlp mlp(init, {.width = 4, .hidden = 8});
+  const GatedMlp gradient = grad(mlp, [](const GatedMlp& m) { return sum(m(full({2, 4}, 1e4))); });
+  for_each_tensor(gradient, [](const Tensor& dx) {
+    for (const double value : dx.to_doubles()) EXPECT_TRUE(std::isfinite(value));
+  });
 }
 
 TEST(Mlp, Errors) {

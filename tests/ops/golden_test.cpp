@@ -35,8 +35,8 @@ struct LeftOut {
 constexpr LeftOut left_out[] = {
     {"elementwise_reduce", "mean_zero_size", 1,
      "the mean of nothing is NaN there, and an error here (run in golden_reduce_test.cpp)"},
-    {"layer_norm", "rms_norm", 18, "comes with the LLaMA modules"},
-    {"highorder", "rms_norm", 1, "comes with the LLaMA modules"},
+    {"layer_norm", "rms_norm", 18, "run in golden_rms_norm_test.cpp"},
+    {"highorder", "rms_norm", 1, "run in golden_rms_norm_test.cpp"},
 };
 
 /// The same, for f32 alone: cases whose numbers do not exist there.

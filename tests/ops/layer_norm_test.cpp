@@ -37,7 +37,7 @@ TEST(LayerNorm, HandValues) {
   expect_near(layer_norm(x, Tensor(), bias), {4}, {-1.5 * r, -0.5 * r, 0.5 * r + 1, 1.5 * r + 5}, 1e-15);
 }
 
-TEST(LayerNorm, RowsFarFromZeroLoseNothing) {
+TEST(LayerNorm, RowsFarFromZeroLoseNothing) {  // CASES 15
   const Tensor x = draw(1, {16, 256}, DType::f32) + 2000.0;
   const Tensor y = layer_norm(x);
   const Tensor square = mean(y * y, -1), middle = mean(y, -1);
@@ -45,7 +45,7 @@ TEST(LayerNorm, RowsFarFromZeroLoseNothing) {
   for (const double value : middle.to_doubles()) EXPECT_NEAR(value, 0, 1e-6);
 }
 
-TEST(LayerNorm, ConstantRowsHaveFiniteGradients) {
+TEST(LayerNorm, ConstantRowsHaveFiniteGradients) {  // CASES 16
   for (const bool create_graph : {false, true}) {
     for (const double value : {0.0, 3.25}) {
       const Tensor g = gradient(full({1, 4}, value, DType::f64), tensor({{1, 0, 0, 0}}, DType::f64), create_graph);
@@ -57,7 +57,7 @@ TEST(LayerNorm, ConstantRowsHaveFiniteGradients) {
   }
 }
 
-TEST(LayerNorm, BiasWithoutWeightPassesSecondOrder) {
+TEST(LayerNorm, BiasWithoutWeightPassesSecondOrder) {  // CASES 17
   const auto f = [](const std::vector<Tensor>& in) { return std::vector<Tensor>{layer_norm(in[0], Tensor(), in[1])}; };
   const GradcheckReport report = gradcheck(f, {draw(2, {3, 5}), draw(3, {5})});
   EXPECT_TRUE(report.passed) << report.failure;

@@ -1,3 +1,4 @@
+// Layer norm and RMS norm against loops in double precision: any strides, targets and threads.
 #include "ops/kernels/arrays.h"
 
 #include <capstan/ops/kernels/layer_norm.h>
@@ -123,6 +124,65 @@ TYPED_TEST(LayerNormKernels, SameBytesForAnyThreadCount) {
     layer_norm(x.in(), weight.in(), weight.in(), 1e-5, y.out(), mean.out(), rstd.out());
     layer_norm_backward(x.in(), weight.in(), mean.in(), rstd.in(), dy.in(), dx.out(), dw.out(), db.out());
     return y.bytes() + mean.bytes() + rstd.bytes() + dx.bytes() + dw.bytes() + db.bytes();
+  });
+}
+
+// ---- RMS norm -------------------------------------------------------------------------------------------------------
+
+template <class T>
+void expect_rms_norm(const Array<T>& x, const Array<T>* weight, const Array<T>& dy, double eps, double tolerance) {
+  const Shape& shape = x.shape();
+  const Index length = shape.back(), rows = x.elements() / length;
+  const Shape columns{length};
+  Array<T> y(shape), rstd(shape.drop_back()), dx(shape), dweight(columns);
+  const ConstView none;
+  rms_norm(x.in(), weight ? weight->in() : none, eps, y.out(), rstd.out());
+  rms_norm_backward(x.in(), weight ? weight->in() : none, rstd.in(), dy.in(), dx.out(), dweight.out());
+  std::vector<double> want_y, want_rstd, want_dx, want_dweight(static_cast<std::size_t>(length));
+  for (Index row = 0; row < rows; ++row) {
+    const auto at = [&](const Array<T>& a, Index j) { return static_cast<double>(a[row * length + j]); };
+    double squares = 0, dot = 0;
+    for (Index j = 0; j < length; ++j) squares += at(x, j) * at(x, j) / static_cast<double>(length);
+    const double r = 1 / std::sqrt(squares + eps);
+    const auto g = [&](Index j) { return at(dy, j) * (weight ? static_cast<double>((*weight)[j]) : 1); };
+    for (Index j = 0; j < length; ++j) dot += g(j) * at(x, j) * r / static_cast<double>(length);
+    for (Index j = 0; j < length; ++j) {
+      want_y.push_back(at(x, j) * r * (weight ? static_cast<double>((*weight)[j]) : 1));
+      want_dx.push_back(r * (g(j) - at(x, j) * r * dot));
+      want_dweight[static_cast<std::size_t>(j)] += at(dy, j) * at(x, j) * r;
+    }
+    want_rstd.push_back(r);
+  }
+  expect_all(y, want_y, tolerance), expect_all(rstd, want_rstd, tolerance);
+  expect_all(dx, want_dx, tolerance), expect_all(dweight, want_dweight, tolerance);
+}
+
+TYPED_TEST(LayerNormKernels, RmsOfAnyShapeAndStrideWithAndWithoutWeight) {
+  using T = TypeParam;
+  for_each_target([] {
+    Random random(5);
+    for (int i = 0; i < 40; ++i) {
+      Shape shape = random_shape(random, 3, 9);
+      shape.push_back(pick(random, 1, 70));
+      Array<T> x = strided<T>(shape, random), dy = strided<T>(shape, random);
+      Array<T> weight = strided<T>(Shape{shape.back()}, random);
+      randomize(x, random, 2, 1), randomize(dy, random), randomize(weight, random);
+      expect_rms_norm(x, i % 2 ? &weight : nullptr, dy, 0.1, 200 * epsilon<T>);
+      if (testing::Test::HasFailure()) return;
+    }
+  });
+}
+
+TYPED_TEST(LayerNormKernels, RmsHasSameBytesForAnyThreadCount) {
+  using T = TypeParam;
+  Random random(6);
+  Array<T> x(Shape{900, 130}), dy(Shape{900, 130}), weight(Shape{130});
+  randomize(x, random), randomize(dy, random), randomize(weight, random);
+  expect_same_bytes(Region::layer_norm, [&] {
+    Array<T> y(x.shape()), rstd(Shape{900}), dx(x.shape()), dw(Shape{130});
+    rms_norm(x.in(), weight.in(), 1e-5, y.out(), rstd.out());
+    rms_norm_backward(x.in(), weight.in(), rstd.in(), dy.in(), dx.out(), dw.out());
+    return y.bytes() + rstd.bytes() + dx.bytes() + dw.bytes();
   });
 }
 

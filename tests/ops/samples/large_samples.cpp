@@ -122,6 +122,9 @@ class LargeSamples {
         [](const List& x) { return linear(x[0], x[1], x[2]); });
     add("layer_norm", {Shape{900, 200}, Shape{200}, Shape{200}},
         [](const List& x) { return layer_norm(x[0], x[1], x[2]); });
+    add("rms_norm", {Shape{900, 200}, Shape{200}}, [](const List& x) { return rms_norm(x[0], x[1]); });
+    add("dropout", {Shape{400, 500}}, [](const List& x) { return dropout(x[0], 0.3, Key{.seed = 9}); });
+    add("rotary", {Shape{4, 300, 100}}, [](const List& x) { return rotary_half_split(x[0]); });
     add_ids("embedding", {300, 64}, {4000}, 300,
             [](const Tensor& table, const Tensor& ids) { return embedding(table, ids); });
     add_ids("embedding_transpose", {4000, 64}, {4000}, 300,

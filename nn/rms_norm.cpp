@@ -1,0 +1,8 @@
+#include <capstan/nn/rms_norm.h>
+#include <capstan/ops/rms_norm.h>
+
+namespace capstan::nn {
+
+Tensor RmsNorm::operator()(const Tensor& x) const { return rms_norm(x, weight, eps); }
+
+}  // namespace capstan::nn

@@ -1,0 +1,23 @@
+// RMS normalisation over the last axis. Not for: other axes, the module (nn/rms_norm.h), means taken away (layer_norm.h).
+#pragma once
+
+#include <capstan/autograd/tensor.h>
+
+namespace capstan {
+
+/// y = x · rstd · weight over the last axis C, with rstd = 1/√(Σx²/C + eps) (Zhang and Sennrich 2019, eq. 4).
+/// x [..., C]; weight [C], optional (an empty Tensor: 1); f32 or f64, the same for both.
+/// rms_norm(tensor({1, 2, 3, 4})) = [0.3651482, 0.7302964, 1.0954446, 1.4605928].
+/// f32 squares in f32: rows with elements beyond about 1.8e19 / √C overflow there, and give y = 0 and dx = 0. A row of zeros
+/// with eps 0 is 0 · ∞ = NaN.
+/// Errors: x is a scalar or has an empty last axis; weight is not [C]; dtypes differ; eps is negative.
+Tensor rms_norm(const Tensor& x, const Tensor& weight = Tensor(), double eps = 1e-5);
+
+/// All outputs of the op: y [..., C] and the statistic that backward reads, rstd [...], differentiable like any other.
+struct RmsNormOutputs {
+  Tensor y;
+  Tensor rstd;
+};
+RmsNormOutputs rms_norm_outputs(const Tensor& x, const Tensor& weight = Tensor(), double eps = 1e-5);
+
+}  // namespace capstan
