@@ -23,6 +23,13 @@ Tensor join_heads(const Tensor& x) {
   return reshape(permute(x, {0, 2, 1, 3}), Shape{shape[0], shape[2], shape[1] * shape[3]});
 }
 
+const SingleHeadAttention::Config& checked(const SingleHeadAttention::Config& config) {
+  if (config.d_model <= 0 || config.d_k <= 0 || config.d_v <= 0)
+    fail("SingleHeadAttention: d_model, d_k and d_v must be positive; got {}, {} and {}", config.d_model, config.d_k,
+         config.d_v);
+  return config;
+}
+
 const MultiHeadAttention::Config& checked(const MultiHeadAttention::Config& config) {
   const Index kv_heads = config.kv_heads > 0 ? config.kv_heads : config.heads;
   if (config.width <= 0 || config.heads <= 0 || config.width % config.heads != 0)
@@ -40,7 +47,8 @@ const MultiHeadAttention::Config& checked(const MultiHeadAttention::Config& conf
 }  // namespace
 
 SingleHeadAttention::SingleHeadAttention(Init& init, const Config& config)
-    : query(init, {.in = config.d_model, .out = config.d_k, .bias = config.bias, .deviation = config.deviation}),
+    : query(init,
+            {.in = checked(config).d_model, .out = config.d_k, .bias = config.bias, .deviation = config.deviation}),
       key(init, {.in = config.d_model, .out = config.d_k, .bias = config.bias, .deviation = config.deviation}),
       value(init, {.in = config.d_model, .out = config.d_v, .bias = config.bias, .deviation = config.deviation}) {}
 
@@ -74,13 +82,14 @@ MultiHeadAttention::MultiHeadAttention(Init& init, const Config& config)
                      .bias = config.bias,
                      .deviation = config.residual_deviation ? config.residual_deviation : config.deviation}) {}
 
-Tensor MultiHeadAttention::placed(const Tensor& x) const {
+Tensor MultiHeadAttention::placed(const Tensor& x, Index count, Index start) const {
+  const Tensor split = split_heads(x, count);
   switch (rotary) {
     case Rotary::none: break;
-    case Rotary::half_split: return rotary_half_split(x, {.base = rotary_base});
-    case Rotary::adjacent_pairs: return rotary_adjacent_pairs(x, {.base = rotary_base});
+    case Rotary::half_split: return rotary_half_split(split, {.start = start, .base = rotary_base});
+    case Rotary::adjacent_pairs: return rotary_adjacent_pairs(split, {.start = start, .base = rotary_base});
   }
-  return x;
+  return split;
 }
 
 AttentionResult MultiHeadAttention::attend(const Tensor& x, const Tensor& keys, const Tensor& values,
@@ -88,10 +97,21 @@ AttentionResult MultiHeadAttention::attend(const Tensor& x, const Tensor& keys, 
   check_sequence("MultiHeadAttention", "x", x, query.weight.shape()[1]);
   check_sequence("MultiHeadAttention", "memory of keys", keys, key.weight.shape()[1]);
   check_sequence("MultiHeadAttention", "memory of values", values, value.weight.shape()[1]);
-  AttentionResult result =
-      attention_reference(placed(split_heads(query(x), heads)), placed(split_heads(key(keys), kv_heads)),
-                          split_heads(value(values), kv_heads), {.mask = mask});
+  AttentionResult result = attention_reference(placed(query(x), heads), placed(key(keys), kv_heads),
+                                               split_heads(value(values), kv_heads), {.mask = mask});
   result.output = project(join_heads(result.output));
+  return result;
+}
+
+AttentionResult MultiHeadAttention::attend(const Tensor& x, KeyValueCache& cache, const Mask& mask) const {
+  check_sequence("MultiHeadAttention", "x", x, query.weight.shape()[1]);
+  const Index start = cache.length();
+  KeyValueCache longer = cache;  // the caller's stays as it was if something throws
+  longer.append(placed(key(x), kv_heads, start), split_heads(value(x), kv_heads));
+  AttentionResult result =
+      attention_reference(placed(query(x), heads, start), longer.keys, longer.values, {.mask = mask});
+  result.output = project(join_heads(result.output));
+  cache = std::move(longer);
   return result;
 }
 

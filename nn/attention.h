@@ -1,6 +1,7 @@
 // Attention modules: one head with free sizes, and many heads. Not for: the attention itself (ops/attention.h).
 #pragma once
 
+#include <capstan/nn/cache.h>
 #include <capstan/nn/linear.h>
 #include <capstan/ops/attention.h>
 
@@ -68,6 +69,10 @@ struct MultiHeadAttention {
   }
   /// The same with keys made from one memory [B, Tk, memory_width] and values from another [B, Tk, value_width].
   AttentionResult attend(const Tensor& x, const Tensor& keys, const Tensor& values, const Mask& mask) const;
+  /// Self-attention of x [B, T, C], the positions that follow those in the cache, over all of them; x's keys and values join
+  /// the cache. Equals the last T rows of a call with the whole sequence.
+  AttentionResult attend(const Tensor& x, KeyValueCache& cache,
+                         const Mask& mask = Mask::causal(Align::bottom_right)) const;
   static void fields(auto& self, auto& f) {
     f("query", self.query);
     f("key", self.key);
@@ -76,7 +81,8 @@ struct MultiHeadAttention {
   }
 
  private:
-  Tensor placed(const Tensor& x) const;  // turned by positions, if at all
+  /// Heads of x, turned by their positions, start and up, if at all.
+  Tensor placed(const Tensor& x, Index heads, Index start = 0) const;
 };
 
 }  // namespace capstan::nn

@@ -38,12 +38,16 @@ std::vector<std::int32_t> generate(const Gpt& model, std::vector<std::int32_t> t
   if (options.count < 0) fail("generate: count must not be negative; got {}", options.count);
   std::vector<double> draws(static_cast<std::size_t>(options.count));
   fill_uniform(options.key, draws.data(), options.count, 0.0, 1.0);
+  ModelCache cache;
   for (const double draw : draws) {
+    // Beyond the context the window slides, every position changes, and all of it is read anew.
     const auto length =
         static_cast<std::size_t>(std::min<Index>(static_cast<Index>(tokens.size()), model.config.context));
-    const std::vector<std::int32_t> window(tokens.end() - static_cast<std::ptrdiff_t>(length), tokens.end());
-    const Tensor logits = model(tensor(window, {1, static_cast<Index>(length)}));
-    const Index last = static_cast<Index>(length) - 1;
+    if (tokens.size() > length) cache = {};
+    const std::size_t unread = length - static_cast<std::size_t>(cache.length);
+    const std::vector<std::int32_t> next(tokens.end() - static_cast<std::ptrdiff_t>(unread), tokens.end());
+    const Tensor logits = model(tensor(next, {1, static_cast<Index>(unread)}), cache);
+    const Index last = static_cast<Index>(unread) - 1;
     tokens.push_back(
         sample(reshape(slice(logits, 1, last, last + 1), Shape{model.config.vocab}), options.temperature, draw));
   }

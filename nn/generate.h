@@ -1,4 +1,4 @@
-// Generation: one token after another from a language model. Not for: caches of keys and values.
+// Generation: one token after another from a language model. Not for: the caches that it continues from (cache.h).
 #pragma once
 
 #include <capstan/autograd/random.h>

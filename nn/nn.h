@@ -5,6 +5,7 @@
 #include <capstan/autograd/create.h>
 #include <capstan/autograd/transform.h>
 #include <capstan/nn/attention.h>
+#include <capstan/nn/cache.h>
 #include <capstan/nn/embedding.h>
 #include <capstan/nn/generate.h>
 #include <capstan/nn/gradcheck.h>

@@ -4,6 +4,7 @@
 #include <capstan/nn/transformer.h>
 #include <capstan/ops/elementwise.h>
 #include <capstan/ops/linear.h>
+#include <capstan/ops/rearrange.h>
 
 #include <cmath>
 
@@ -25,6 +26,11 @@ Block::Block(Init& init, const Config& config)
 
 Tensor Block::operator()(const Tensor& x, const Mask& mask) const {
   const Tensor attended = x + attention(attention_norm(x), mask);
+  return attended + mlp(mlp_norm(attended));
+}
+
+Tensor Block::operator()(const Tensor& x, KeyValueCache& cache) const {
+  const Tensor attended = x + attention.attend(attention_norm(x), cache).output;
   return attended + mlp(mlp_norm(attended));
 }
 
@@ -65,15 +71,19 @@ Gpt::Gpt(Init& init, const Config& config_)
   name_parameters(*this);
 }
 
-Tensor Gpt::hidden(const Tensor& ids, const Mask& mask) const {
+Tensor Gpt::embedded(const Tensor& ids, Index start) const {
   if (ids.rank() != 2) fail("Gpt: ids must be [B, T]; got {}", ids.shape());
-  const Index length = ids.shape()[1];
-  if (length > config.context)
+  const Index stop = start + ids.shape()[1];
+  if (stop > config.context)
     fail(
         "Gpt: a sequence must have at most {} tokens, the context; got {}; pass its last tokens or raise "
         "Config::context",
-        config.context, length);
-  Tensor x = tokens(ids) + positions(arange(length));
+        config.context, stop);
+  return tokens(ids) + positions(slice(arange(stop), 0, start, stop));
+}
+
+Tensor Gpt::hidden(const Tensor& ids, const Mask& mask) const {
+  Tensor x = embedded(ids, 0);
   for (const Block& block : blocks)
     x = config.checkpoint ? checkpoint(BlockCall{x, block}, [mask](const BlockCall& c) { return c.block(c.x, mask); })
                           : block(x, mask);
@@ -82,6 +92,17 @@ Tensor Gpt::hidden(const Tensor& ids, const Mask& mask) const {
 
 Tensor Gpt::operator()(const Tensor& ids, const Mask& mask) const {
   return linear(hidden(ids, mask), tokens.table, Tensor());
+}
+
+Tensor Gpt::operator()(const Tensor& ids, ModelCache& cache) const {
+  Tensor x = embedded(ids, cache.length);
+  ModelCache longer = cache;  // the caller's stays as it was if something throws
+  longer.length += ids.size(1);
+  longer.blocks.resize(blocks.size());
+  for (std::size_t i = 0; i < blocks.size(); ++i) x = blocks[i](x, longer.blocks[i]);
+  const Tensor logits = linear(norm(x), tokens.table, Tensor());
+  cache = std::move(longer);
+  return logits;
 }
 
 }  // namespace capstan::nn

@@ -27,6 +27,8 @@ struct Block {
 
   Block(Init& init, const Config& config);
   Tensor operator()(const Tensor& x, const Mask& mask = Mask::causal()) const;
+  /// x continues what the cache holds, and joins it.
+  Tensor operator()(const Tensor& x, KeyValueCache& cache) const;
   static void fields(auto& self, auto& f) {
     f("attention_norm", self.attention_norm);
     f("attention", self.attention);
@@ -58,6 +60,9 @@ struct Gpt {
 
   Gpt(Init& init, const Config& config);
   Tensor operator()(const Tensor& ids, const Mask& mask = Mask::causal()) const;
+  /// The logits of ids [B, T] that follow those in the cache, which they join: the last T rows of the whole sequence's. An
+  /// Error, and the cache as before, if the sequence grows beyond `context`.
+  Tensor operator()(const Tensor& ids, ModelCache& cache) const;
   /// The residual stream after the last norm, [B, T, C]: what the head reads.
   Tensor hidden(const Tensor& ids, const Mask& mask = Mask::causal()) const;
   static void fields(auto& self, auto& f) {
@@ -66,6 +71,10 @@ struct Gpt {
     f("blocks", self.blocks);
     f("norm", self.norm);
   }
+
+ private:
+  /// Tokens and their positions, start and up: [B, T] → [B, T, C].
+  Tensor embedded(const Tensor& ids, Index start) const;
 };
 
 }  // namespace capstan::nn

@@ -81,7 +81,7 @@ TEST(SingleHeadAttention, Gradients) {
 TEST(SingleHeadAttention, Errors) {
   Init init;
   EXPECT_EQ(error_of([&] { SingleHeadAttention(init, {.d_model = 3, .d_v = 2}); }),
-            "Linear: in and out must be positive; got in 3 and out 0");
+            "SingleHeadAttention: d_model, d_k and d_v must be positive; got 3, 0 and 2");
   const SingleHeadAttention head(init, {.d_model = 3, .d_k = 2, .d_v = 2});
   EXPECT_EQ(error_of([&] { head(ones({4, 3})); }), "SingleHeadAttention: x must be [B, T, 3]; got [4, 3]");
   EXPECT_EQ(error_of([&] {
