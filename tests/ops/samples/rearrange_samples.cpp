@@ -98,6 +98,11 @@ void joins(Samples& samples) {
   samples.push_back({"concat", "x with itself", {draw(37, {3})}, [](const List& x) {
                        return List{concat({x[0], x[0]}, 0)};
                      }});
+  // The gradient of x gathers in a part of a larger cotangent's memory, which begins elsewhere.
+  samples.push_back({"concat", "after a constant, x used again", {draw(37, {3})}, [c = draw(38, {2})](const List& x) {
+                       const Tensor again = scale(x[0], 2), joined = concat({cast(c, x[0].dtype()), x[0]}, 0);
+                       return List{again, joined * joined};
+                     }});
   samples.push_back({"concat", "with a constant", {draw(37, {3})}, [c = draw(38, {2})](const List& x) {
                        return List{concat({x[0], cast(c, x[0].dtype()), x[0] * x[0]}, 0)};
                      }});
