@@ -104,6 +104,13 @@ TEST(CrossEntropy, IgnoredRowsEqualRemovedOnes) {
   }
 }
 
+TEST(CrossEntropy, AnyIdMayBeTheIgnoredOne) {
+  const Tensor logits = draw(6, {2, 3});
+  const double want = cross_entropy(slice(logits, 0, 1, 2), ids({1}, {1})).item();
+  for (const std::int32_t id : {std::numeric_limits<std::int32_t>::min(), std::numeric_limits<std::int32_t>::max()})
+    EXPECT_EQ(cross_entropy(logits, ids({id, 1}, {2}), {.ignore_index = id}).item(), want) << id;
+}
+
 TEST(CrossEntropy, ReadsStretchedCotangents) {
   const Tensor logits = draw(7, {64, 2, 3});
   std::vector<std::int32_t> list;
