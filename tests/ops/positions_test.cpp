@@ -5,6 +5,7 @@
 #include <capstan/ops/rearrange.h>
 
 #include <cmath>
+#include <limits>
 
 #include "support/expect.h"
 
@@ -54,6 +55,10 @@ TEST(Positions, NamesWhatDoesNotFit) {
             "sinusoidal_positions: the result must be f32 or f64; got i32; cast it first");
   EXPECT_EQ(error_of([] { sinusoidal_positions(2, 2, {.base = -1}); }),
             "sinusoidal_positions: base must be positive and finite; got -1");
+  EXPECT_EQ(error_of([] { sinusoidal_positions(2, 2, {.base = 0}); }),
+            "sinusoidal_positions: base must be positive and finite; got 0");
+  EXPECT_EQ(error_of([] { sinusoidal_positions(2, 2, {.base = std::numeric_limits<double>::infinity()}); }),
+            "sinusoidal_positions: base must be positive and finite; got inf");
   EXPECT_NE(error_of([] { sinusoidal_positions(-1, 2); }), "no error");
   EXPECT_EQ(error_of([] { alibi_slopes(2, DType::boolean); }),
             "alibi_slopes: the result must be f32 or f64; got bool; cast it first");
