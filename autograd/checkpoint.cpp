@@ -15,8 +15,12 @@ struct Checkpoint final : Op {
   static constexpr std::string_view name = "checkpoint";
   std::shared_ptr<const Recomputation> f;
   std::size_t inputs;
+  std::vector<Type> types;  // of what f returned
 
-  Checkpoint(std::shared_ptr<const Recomputation> f_, std::size_t inputs_) : f(std::move(f_)), inputs(inputs_) {}
+  Checkpoint(std::shared_ptr<const Recomputation> f_, std::size_t inputs_, const Tensors& y)
+      : f(std::move(f_)), inputs(inputs_) {
+    for (const Tensor& result : y) types.push_back({result.shape(), result.dtype()});
+  }
 
   // Not asked: f has computed the outputs.
   Types infer(Inputs) const override { return {}; }
@@ -34,8 +38,10 @@ struct Checkpoint final : Op {
     for (int i = 0; i < call.inputs(); ++i)
       if (call.wants(i)) x[static_cast<std::size_t>(i)] = transform.watch(call.in(i));
     const List y = f->run(x);
+    check_same(y);
     List cotangents;
-    for (std::size_t o = 0; o < y.size(); ++o) cotangents.push_back(cotangent(call, static_cast<int>(o), y[o]));
+    for (int o = 0; o < static_cast<int>(y.size()); ++o)
+      cotangents.push_back(call.has_dout(o) ? call.dout(o) : Tensor());
     transform.backward(y, cotangents);
     Tensors gradients;
     for (int i = 0; i < call.inputs(); ++i) gradients.push_back(call.wants(i) ? transform.next_gradient() : Tensor());
@@ -43,13 +49,16 @@ struct Checkpoint final : Op {
   }
 
  private:
-  static Tensor cotangent(const Call& call, int o, const Tensor& y) {
-    if (!y.defined() || !call.has_dout(o)) return {};
-    const Tensor& dy = call.dout(o);
-    if (dy.shape() != y.shape() || dy.dtype() != y.dtype())
-      fail("checkpoint: f must return the same shapes and dtypes when it runs again; got {} {} after {} {}", y.dtype(),
-           y.shape(), dy.dtype(), dy.shape());
-    return dy;
+  void check_same(const List& y) const {
+    if (y.size() != types.size())
+      fail("checkpoint: f must return as many tensors when it runs again; got {} after {}", y.size(), types.size());
+    for (std::size_t o = 0; o < y.size(); ++o) {
+      const Type& before = types[o];
+      if (!y[o].defined()) fail("checkpoint: f must return a value when it runs again; got an empty handle");
+      if (y[o].shape() != before.shape || y[o].dtype() != before.dtype)
+        fail("checkpoint: f must return the same shapes and dtypes when it runs again; got {} {} after {} {}",
+             y[o].dtype(), y[o].shape(), before.dtype, before.shape);
+    }
   }
 };
 
@@ -77,7 +86,7 @@ List checkpoint(std::shared_ptr<const Recomputation> f, std::span<const Tensor> 
   }
   Small<const Tensor*, 8> pointers;
   for (const Tensor& input : inputs) pointers.push_back(&input);
-  y = record(Checkpoint(std::move(f), inputs.size()), op_info<Checkpoint>, Inputs(pointers.data(), pointers.size()),
+  y = record(Checkpoint(std::move(f), inputs.size(), y), op_info<Checkpoint>, Inputs(pointers.data(), pointers.size()),
              &y);
   return {std::make_move_iterator(y.begin()), std::make_move_iterator(y.end())};
 }

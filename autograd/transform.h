@@ -38,8 +38,10 @@ class Transform {
   /// y as it may leave: recorded on the inputs' tape, or a constant.
   Tensor leave(const Tensor& y) const;
 
- private:
+  /// An Error if f consumed or destroyed the tape that its argument stands on. The derivatives ask by themselves.
   void check_argument_lives() const;
+
+ private:
   TapeState* tape() const;
   std::vector<Value*> targets() const;
 

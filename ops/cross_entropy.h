@@ -23,7 +23,7 @@ struct CrossEntropyOptions {
 /// ignored (without weights: by their number), and is 0, with gradient 0, if that is 0.
 /// cross_entropy(tensor({{0, 0}}), tensor({1}, DType::i32)) = log 2.
 /// Errors: a target outside [0, V) that is not ignored (named, with its place); shapes or dtypes; smoothing outside [0, 1];
-/// recorded weights.
+/// weights that are recorded, negative or not finite.
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options = {});
 
 }  // namespace capstan

@@ -38,6 +38,7 @@ Tensor jacobian(const char* name, const Tensor& x, FunctionRef<Tensor(const Tens
   const Tensor y = f(transform.watch(x));
   if (!y.defined()) fail("{}: f must return a value; got an empty handle", name);
   if (!is_float(y.dtype())) fail("{}: f must return f32 or f64; got {} {}", name, y.dtype(), y.shape());
+  transform.check_argument_lives();
   const Shape shape = joined(name, y.shape(), x.shape());
   if (!y.recorded() || shape.elements() == 0) return zeros(shape, x.dtype());
   std::vector<Tensor> rows;

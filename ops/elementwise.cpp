@@ -9,6 +9,7 @@
 #include <capstan/ops/select.h>
 
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 namespace capstan::ops {
@@ -53,12 +54,24 @@ struct Abs final : Op {
   }
 };
 
+/// dy ⊙ slope, where the slope may have overflowed: of a branch that is not taken, dy = 0, nothing may come back.
+Tensor times_finite(const Tensor& dy, const Tensor& slope) {
+  const Tensor infinite = equal(abs(slope), std::numeric_limits<double>::infinity());
+  return dy * where(logical_and(infinite, equal(dy, 0.0)), 0.0, slope);
+}
+Tensors times_finite_kernel(const Tensor& dy, const Tensor& slope) {
+  Buffer dx(slope.shape(), slope.dtype());
+  kernels::binary(kernels::Binary::mul_slope, dy.view(), slope.view(), dx.view());
+  return {Tensor(std::move(dx))};
+}
+
 struct Exp final : Op {
   static constexpr std::string_view name = "exp";
   Reads reads(Wanted) const override { return Reads::out(0); }
   Types infer(Inputs in) const override { return infer_float(name, in); }
   void eval(Inputs in, Outputs out) const override { kernels::unary(kernels::Unary::exp, in[0].view(), out[0]); }
-  Tensors vjp(const Call& c) const override { return {c.dout(0) * c.out(0)}; }
+  Tensors vjp(const Call& c) const override { return {times_finite(c.dout(0), c.out(0))}; }
+  Tensors vjp_kernel(const Call& c) const override { return times_finite_kernel(c.dout(0), c.out(0)); }
 };
 
 struct Log final : Op {
@@ -131,8 +144,15 @@ struct Pow final : Op {
   Tensors vjp(const Call& c) const override {
     if (exponent == 0) return {Tensor()};
     if (exponent == 1) return {c.dout(0)};
-    return {c.dout(0) * scale(power(c.in(0), exponent - 1), exponent)};
+    return {times_finite(c.dout(0), slope(c.in(0)))};
   }
+  Tensors vjp_kernel(const Call& c) const override {
+    if (exponent == 0 || exponent == 1) return vjp(c);
+    return times_finite_kernel(c.dout(0), slope(c.in(0)));
+  }
+
+ private:
+  Tensor slope(const Tensor& x) const { return scale(power(x, exponent - 1), exponent); }
 };
 
 struct Sigmoid final : Op {
@@ -216,7 +236,11 @@ Tensor log(const Tensor& x) { return apply(ops::Log{}, x); }
 Tensor tanh(const Tensor& x) { return apply(ops::Tanh{}, x); }
 Tensor sqrt(const Tensor& x) { return apply(ops::Sqrt{}, x); }
 Tensor rsqrt(const Tensor& x) { return apply(ops::Rsqrt{}, x); }
-Tensor pow(const Tensor& x, double exponent) { return apply(ops::Pow{exponent}, x); }
+Tensor pow(const Tensor& x, double exponent) {
+  // The rule counts down from the exponent that the values have.
+  if (x.defined() && x.dtype() == DType::f32) exponent = static_cast<double>(static_cast<float>(exponent));
+  return apply(ops::Pow{exponent}, x);
+}
 Tensor sigmoid(const Tensor& x) { return apply(ops::Sigmoid{}, x); }
 Tensor sin(const Tensor& x) { return apply(ops::Sin{}, x); }
 Tensor cos(const Tensor& x) { return apply(ops::Cos{}, x); }

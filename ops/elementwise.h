@@ -45,8 +45,8 @@ Tensor sqrt(const Tensor& x);
 Tensor rsqrt(const Tensor& x);
 /// x^exponent, the exponent rounded to x's dtype.   dx = dy ⊙ exponent · x^(exponent − 1).   As C's pow: 1 for the exponent
 /// 0, be x NaN; NaN for negative x unless the exponent is whole. Whole exponents ≥ 0 have finite derivatives of every order
-/// at 0; others have an infinite one there sooner or later, which times a dy of 0 is NaN: see where() for the safe
-/// form.   pow(−2, 3) = −8.   An Error unless the exponent is finite.
+/// at 0; others have an infinite one there sooner or later. A dy of 0 times an infinite slope is 0, so a power that is not
+/// taken (where) may overflow.   pow(−2, 3) = −8.   An Error unless the exponent is finite.
 Tensor pow(const Tensor& x, double exponent);
 /// σ(x) = 1 / (1 + e⁻ˣ), without overflow.   dx = dy ⊙ σ(x) σ(−x): as y (1 − y) it would lose all digits for large x, where
 /// y rounds to 1.   sigmoid(0) = 0.5; sigmoid(40) is 1 in f64, its slope 4.248e−18.

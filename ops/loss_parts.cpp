@@ -1,9 +1,13 @@
+#include <capstan/autograd/create.h>
 #include <capstan/autograd/format.h>
 #include <capstan/ops/elementwise.h>
 #include <capstan/ops/loss_parts.h>
 #include <capstan/ops/rearrange.h>
 #include <capstan/ops/reduce.h>
 #include <capstan/ops/require.h>
+#include <capstan/ops/select.h>
+
+#include <cmath>
 
 #include <limits>
 
@@ -25,6 +29,10 @@ void require_class_weights(std::string_view op, const char* argument, const Tens
   if (weights.recorded()) fail("{}: weights must be constants; got a recorded tensor; detach() it first", op);
   if (weights.shape() != Shape{x.shape().back()})
     fail("{}: weights must be [V] = [{}]; got {}", op, x.shape().back(), weights.shape());
+  const std::vector<double> list = weights.to_doubles();
+  for (std::size_t c = 0; c < list.size(); ++c)
+    if (!(list[c] >= 0) || std::isinf(list[c]))
+      fail("{}: weights must be finite and not negative; got {} at [{}]", op, list[c], c);
 }
 
 double kept_weight(const Tensor& targets, std::optional<Index> ignore, const Tensor& weights) {
@@ -39,9 +47,12 @@ double kept_weight(const Tensor& targets, std::optional<Index> ignore, const Ten
 
 Tensor reduced(const Tensor& losses, Reduction reduction, double count) {
   if (reduction == Reduction::none) return losses;
-  const Tensor total = sum(losses);
-  if (reduction == Reduction::sum) return total;
-  return count == 0 ? scale(total, 0) : total / count;
+  if (reduction == Reduction::sum || losses.elements() == 0) return sum(losses);
+  // Selected, not multiplied by 0: what does not count may be infinite.
+  if (count == 0) return where(full(Shape{}, 0, DType::boolean), sum(losses), 0.0);
+  // Not the sum divided: it may overflow where the mean does not.
+  const double share = static_cast<double>(losses.elements()) / count;
+  return share == 1 ? mean(losses) : scale(mean(losses), share);
 }
 
 }  // namespace capstan::ops

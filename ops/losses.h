@@ -25,7 +25,8 @@ struct NllLossOptions {
 /// loss = −w_t p_t for each token with target t: log_probabilities p [..., V], as log_softmax gives them (the classes are the
 /// last axis), targets [...] i32, weights w. The mean divides by the sum of the weights of the targets that are not ignored.
 /// nll_loss(log_softmax(x), t) = cross_entropy(x, t); the latter is faster.   nll_loss([[−3, −0.05]], [0]) = 3.
-/// Errors: a target outside [0, V) that is not ignored (named, with its place); shapes or dtypes; recorded weights.
+/// Errors: a target outside [0, V) that is not ignored (named, with its place); shapes or dtypes; weights that are recorded,
+/// negative or not finite.
 Tensor nll_loss(const Tensor& log_probabilities, const Tensor& targets, const NllLossOptions& options = {});
 
 /// (x − y)² for each element; the mean divides by their number.   mse_loss([1, 2], [1, 4]) = 2.

@@ -30,6 +30,7 @@ Tensor sinusoidal_positions(Index length, Index width, const SinusoidalOptions& 
   if (!(options.base > 0) || !std::isfinite(options.base))
     fail("sinusoidal_positions: base must be positive and finite; got {}", options.base);
   Buffer table(Shape{length, width}, dtype);
+  if (length == 0 || width == 0) return table;
   visit_float(dtype, [&](auto zero) {
     using T = decltype(zero);
     T* out = table.data<T>().data();
@@ -58,6 +59,7 @@ Tensor alibi_slopes(Index heads, DType dtype) {
 Bias alibi_bias(Index heads, Index queries, Index keys, DType dtype) {
   ops::require_float("alibi_bias", "the result", dtype);
   Buffer result(Shape{heads, queries, keys}, dtype);
+  if (heads == 0 || queries == 0 || keys == 0) return {Tensor(std::move(result))};
   visit_float(dtype, [&](auto zero) {
     using T = decltype(zero);
     T* out = result.data<T>().data();

@@ -190,7 +190,10 @@ Tensor variance(const Tensor& x, const Axes& axes, const VarianceOptions& option
          options.correction, x.shape(), to_string(axes));
   if (kept == 0) return mean(x, axes, keep);
   const Tensor centred = x - mean(x, axes, keep_axes);
-  return scale(sum(centred * centred, axes, keep), 1.0 / static_cast<double>(count - options.correction));
+  // Not the sum divided: it may overflow where the mean does not.
+  const Tensor mean_square = mean(centred * centred, axes, keep);
+  if (options.correction == 0) return mean_square;
+  return scale(mean_square, static_cast<double>(count) / static_cast<double>(count - options.correction));
 }
 
 Tensor sum_to(Tensor x, const Shape& shape) {

@@ -8,7 +8,7 @@ namespace capstan {
 
 // x [..., T, D] → the same shape, f32 or f64, D even. The pair i of D / 2 turns by the angle
 // position · base^(−2i / D):   (a, b) → (a cos − b sin, b cos + a sin).   dx = dy turned back.
-// Angles are computed in f64 in either case. Position 0 is the identity. Which elements make a pair is a convention that
+// Angles are computed in f64 in either case. Position 0 is the identity for finite x. Which elements make a pair is a convention that
 // weights are trained with, so it stands in the names.
 // Errors: x has less than two axes, an odd D, or is not f32 or f64; base is not positive and finite; positions are not
 // i32 [T].

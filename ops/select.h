@@ -9,8 +9,8 @@ namespace capstan {
 /// da = condition ? dy : 0, db = condition ? 0 : dy, summed back to their shapes.
 ///
 /// A selection, never a product: what is not taken reaches neither value nor gradient *of where itself*, even if it is
-/// NaN or ∞. But the rule of the branch that was not taken still runs, with a cotangent of 0, and where its slope is
-/// infinite it says 0 · ∞ = NaN:
+/// NaN or ∞; exp and pow may overflow there. But the rule of the branch that was not taken still runs, with a cotangent of
+/// 0, and where another function has a pole, it says 0 · ∞ = NaN:
 ///
 ///     where(x > 0.0, sqrt(x), 1.0)                      // x = 0: value 1, gradient NaN
 ///

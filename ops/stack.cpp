@@ -93,7 +93,7 @@ std::vector<Tensor> split(const Tensor& x, std::initializer_list<Index> sizes, i
 std::vector<Tensor> split(const Tensor& x, Index parts, int axis) {
   ops::require_defined("split", "x", x);
   const Index size = x.shape()[x.shape().axis("split", axis)];
-  if (parts < 1 || size % parts != 0)
+  if (parts < 1 || parts > std::max<Index>(size, 1) || size % parts != 0)
     fail("split: parts must divide axis {}; got {} for x {}", x.shape().axis("split", axis), parts, x.shape());
   return split(x, std::vector<Index>(static_cast<std::size_t>(parts), size / parts), axis);
 }

@@ -24,7 +24,7 @@ Tensor stack(std::initializer_list<Tensor> tensors, int axis);
 /// that do not add up to the axis.
 std::vector<Tensor> split(const Tensor& x, std::span<const Index> sizes, int axis);
 std::vector<Tensor> split(const Tensor& x, std::initializer_list<Index> sizes, int axis);
-/// The same with `parts` equal parts.   An Error unless they divide the axis.
+/// The same with `parts` equal parts.   An Error unless they divide the axis and are no more than its size.
 std::vector<Tensor> split(const Tensor& x, Index parts, int axis);
 
 /// Each element `count` times in a row along an axis.   repeat_interleave([1, 2], 3, 0) = [1, 1, 1, 2, 2, 2].   dx =

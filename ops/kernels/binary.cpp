@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 HWY_BEFORE_NAMESPACE();
 namespace capstan::kernels::HWY_NAMESPACE {
@@ -33,6 +34,14 @@ CAPSTAN_BINARY(MinimumOf, hn::IfThenElse(hn::Or(hn::Lt(a, b), hn::IsNaN(a)), a, 
 CAPSTAN_BINARY(MaximumOf, hn::IfThenElse(hn::Or(hn::Gt(a, b), hn::IsNaN(a)), a, b))
 #undef CAPSTAN_BINARY
 
+struct MulSlopeOf {
+  template <class D, class T = hn::TFromD<D>>
+  HWY_INLINE hn::Vec<D> operator()(D d, hn::Vec<D> a, hn::Vec<D> b) const {
+    const auto infinite = hn::Eq(hn::Abs(b), hn::Set(d, std::numeric_limits<T>::infinity()));
+    return hn::IfThenZeroElse(hn::And(infinite, hn::Eq(a, hn::Zero(d))), hn::Mul(a, b));
+  }
+};
+
 template <class T>
 HWY_INLINE void FloatsOf(Binary op, const Piece& piece) {
   switch (op) {
@@ -40,6 +49,7 @@ HWY_INLINE void FloatsOf(Binary op, const Piece& piece) {
     case Binary::sub: return MapTwo<T>(piece, SubOf{});
     case Binary::mul: return MapTwo<T>(piece, MulOf{});
     case Binary::div: return MapTwo<T>(piece, DivOf{});
+    case Binary::mul_slope: return MapTwo<T>(piece, MulSlopeOf{});
     case Binary::minimum: return MapTwo<T>(piece, MinimumOf{});
     default: return MapTwo<T>(piece, MaximumOf{});
   }
@@ -93,9 +103,10 @@ void integers(Binary op, ConstView a, ConstView b, View y) {
     case Binary::maximum:
       return map_two<std::int32_t>(cheap_grain, a, b, y, [](auto p, auto q) { return std::max(p, q); });
     case Binary::div:
-    case Binary::pow: break;
+    case Binary::pow:
+    case Binary::mul_slope: break;
   }
-  fail("binary: division and powers must be given f32 or f64; got {}", y.dtype);
+  fail("binary: division, powers and slopes must be given f32 or f64; got {}", y.dtype);
 }
 
 }  // namespace

@@ -45,9 +45,9 @@ enum class Unary : std::uint8_t {
 };
 void unary(Unary op, ConstView x, View y);
 
-/// y = a op b, all of one dtype: f32, f64 (all of them) or i32 (not div and pow; wraps around). minimum and maximum
-/// give NaN if either is NaN. pow is libm's.
-enum class Binary : std::uint8_t { add, sub, mul, div, minimum, maximum, pow };
+/// y = a op b, all of one dtype: f32, f64 (all of them) or i32 (not div, pow and mul_slope; wraps around). minimum and
+/// maximum give NaN if either is NaN. pow is libm's. mul_slope is mul, but 0 · ±∞ = 0.
+enum class Binary : std::uint8_t { add, sub, mul, div, minimum, maximum, pow, mul_slope };
 void binary(Binary op, ConstView a, ConstView b, View y);
 
 /// y (boolean) = a op b, a and b of one dtype (any). NaN is unequal to everything and not ordered.

@@ -38,7 +38,7 @@ HWY_INLINE void AdamOf(Index n, T* p, const T* g, T* m, T* v, T* largest, const 
     at.Store(first, m);
     at.Store(second, v);
     if (largest != nullptr) {
-      second = hn::Max(second, at.Load(largest));
+      second = hn::Max(at.Load(largest), second);  // in this order a NaN stays
       at.Store(second, largest);
     }
     const auto scale = hn::Add(hn::Div(hn::Sqrt(second), root), eps);
@@ -80,8 +80,8 @@ HWY_INLINE void RmsPropOf(Index n, T* p, const T* g, T* v, T* average, T* buffer
       const auto old = at.Load(average);
       const auto mean = hn::MulAdd(rest, hn::Sub(gradient, old), old);
       at.Store(mean, average);
-      // Rounding may bring a variance of 0 below it.
-      square = hn::Max(hn::NegMulAdd(mean, mean, square), hn::Zero(d));
+      // Rounding may bring a variance of 0 below it. In this order a NaN stays.
+      square = hn::Max(hn::Zero(d), hn::NegMulAdd(mean, mean, square));
     }
     auto direction = hn::Div(gradient, hn::Add(hn::Sqrt(square), eps));
     if (buffer != nullptr) {

@@ -100,11 +100,16 @@ TEST(Where, AnOverflowThatIsNotTakenLeavesTheOtherSideAlone) {
     EXPECT_EQ(value.item(), 101);
     EXPECT_EQ(slope.item(), 1);
   }
-  // exp(100) is infinite in f32, and so is its slope: outside it would be 0 · ∞.
-  const auto outside = [](const Tensor& a) { return where(a <= 0.0, exp(a), 1.0 + a); };
-  const auto [value, slope] = value_and_grad(tensor(100), outside);
-  EXPECT_EQ(value.item(), 101);
-  EXPECT_TRUE(std::isnan(slope.item()));
+  // exp(100) is infinite in f32, and so is its slope: 0 · ∞ would be NaN. The same for powers.
+  for (const auto overflow : {+[](const Tensor& a) { return exp(a); }, +[](const Tensor& a) { return pow(a, 30); }}) {
+    const auto outside = [&](const Tensor& a) { return where(a <= 0.0, overflow(a), 1.0 + a); };
+    const auto [value, slope] = value_and_grad(tensor(100), outside);
+    EXPECT_EQ(value.item(), 101);
+    EXPECT_EQ(slope.item(), 1);
+    EXPECT_EQ(grad(tensor(100), [&](const Tensor& a) { return grad(a, outside) * a; }).item(), 1);
+  }
+  // Taken, an overflow says so.
+  EXPECT_TRUE(std::isinf(grad(tensor(100), [](const Tensor& a) { return exp(a); }).item()));
 }
 
 TEST(Where, ErrorsNameWhatMustHold) {
