@@ -230,6 +230,17 @@ TEST(Checkpoint, ErrorsToTheLetter) {
   const Tensor y = checkpoint(tape.watch(x), [&](const Tensor& v) { return ++runs > 1 ? sum(v) : square(v); });
   EXPECT_EQ(error_of([&] { tape.backward(y, x); }),
             "checkpoint: f must return the same shapes and dtypes when it runs again; got f32 [] after f32 [2]");
+  const auto again = [&](const List& second) {
+    runs = 0;
+    return error_of([&] {
+      grad(x, [&](const Tensor& v) {
+        return sum(checkpoint(v, [&](const Tensor& u) { return ++runs > 1 ? second : List{square(u)}; })[0]);
+      });
+    });
+  };
+  EXPECT_EQ(again({}), "checkpoint: f must return as many tensors when it runs again; got 0 after 1");
+  EXPECT_EQ(again({x, x}), "checkpoint: f must return as many tensors when it runs again; got 2 after 1");
+  EXPECT_EQ(again({Tensor()}), "checkpoint: f must return a value when it runs again; got an empty handle");
 }
 
 TEST(Checkpoint, AThrowingFunctionLeavesNothingBehind) {

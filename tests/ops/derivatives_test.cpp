@@ -177,5 +177,30 @@ TEST(Derivatives, ErrorsToTheLetter) {
             "them first");
 }
 
+TEST(Derivatives, NoticesATapeThatDiesInsideF) {
+  const auto sentence =
+      "jacobian: the tape that f's argument stands on must outlive f; it was consumed or destroyed inside f; pass {.keep = "
+      "true} to that backward";
+  EXPECT_EQ(error_of([] {
+              Tape tape;
+              jacobian(tape.watch(tensor({1, 2})), [&](const Tensor& x) {
+                const Tensor y = x * x;
+                tape.backward(sum(y));
+                return y;
+              });
+            }),
+            sentence);
+  EXPECT_EQ(error_of([] {
+              Tape tape;
+              const Tensor captured = tape.watch(tensor({1, 2}));
+              jacobian(tensor({1, 2}), [&](const Tensor& x) {
+                const Tensor y = x * captured;
+                tape.backward(sum(y));
+                return y;
+              });
+            }),
+            sentence);
+}
+
 }  // namespace
 }  // namespace capstan

@@ -272,6 +272,14 @@ TEST(Elementwise, AGradientHasTheShapeOfItsStretchedOperand) {
   expect_exactly(tape.backward(sum(error * error)).of(bias), {1, 3}, {26, 66, 106});
 }
 
+TEST(Elementwise, ThePowersRuleHasTheExponentOfItsValues) {
+  const auto power = [](double exponent) { return [=](const Tensor& x) { return pow(x, exponent); }; };
+  EXPECT_EQ(grad(tensor(-2), power(1 + 1e-12)).item(), 1);
+  EXPECT_EQ(grad(tensor(-2), [&](const Tensor& x) { return grad(x, power(2 + 1e-12)); }).item(), 2);
+  EXPECT_EQ(grad(tensor(0), power(1e-46)).item(), 0);
+  EXPECT_EQ(error_of([&] { pow(tensor(2), 1e300); }), "pow: exponent must be finite; got inf");
+}
+
 TEST(Elementwise, AStretchedSquareGathersEveryUse) {
   const Tensor dx = grad(ones({3, 3}, DType::f64), [](const Tensor& x) {
     const Tensor y = x + ones({3, 3, 3}, DType::f64);

@@ -336,6 +336,27 @@ TEST(Losses, F32IsCloseToF64) {
   close(kl_div(narrow_x, narrow_t), kl_div(x, t));
 }
 
+TEST(Losses, AMeanOverflowsNoEarlierThanItsValue) {
+  const Tensor zero = zeros({100}), large = full({100}, 1e19, DType::f32), ids = zeros({100}, DType::i32);
+  const auto expect_about = [](const Tensor& got, double want) { EXPECT_NEAR(got.item() / want, 1, 1e-6); };
+  expect_about(mse_loss(large, zero), 1e38);
+  expect_about(binary_cross_entropy_with_logits(full({100}, 1e37), zero), 1e37);
+  const Tensor logits = broadcast_to(tensor({-1e37, 1e37}), Shape{100, 2});
+  expect_about(cross_entropy(logits, ids), 2e37);
+  expect_about(nll_loss(logits, ids), 1e37);
+}
+
+TEST(Losses, WeightsAreFiniteAndNotNegative) {
+  const Tensor logits = zeros({1, 2}), target = tensor({0}, DType::i32);
+  const auto with = [&](double weight) { return CrossEntropyOptions{.weights = tensor({1, weight})}; };
+  EXPECT_EQ(error_of([&] { cross_entropy(logits, target, with(-1)); }),
+            "cross_entropy: weights must be finite and not negative; got -1 at [1]");
+  EXPECT_EQ(error_of([&] { cross_entropy(logits, target, with(std::nan(""))); }),
+            "cross_entropy: weights must be finite and not negative; got nan at [1]");
+  EXPECT_EQ(error_of([&] { nll_loss(logits, target, {.weights = with(INFINITY).weights}); }),
+            "nll_loss: weights must be finite and not negative; got inf at [1]");
+}
+
 TEST(Losses, TheMeanOfNothingIsZeroWithGradientZero) {
   const Tensor empty = zeros({0, 3}, DType::f64);
   const auto of_nothing = [&](const auto& f) {

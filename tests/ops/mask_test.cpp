@@ -50,6 +50,24 @@ TEST(Mask, WindowsBoundBothSides) {
   expect_keeps(Mask::window(huge, huge), {1, 1, 2, 2}, {1, 1, 2, 2}, {1, 1, 1, 1});
 }
 
+TEST(Mask, WindowsOfAnySizeAreTheirDefinition) {
+  const auto bound = [](Index size) { return size == 7 ? std::nullopt : std::optional<Index>(size); };
+  for (const Align align : {Align::top_left, Align::bottom_right})
+    for (Index left = 0; left <= 7; ++left)
+      for (Index right = 0; right <= 7; ++right)
+        for (Index queries = 1; queries <= 4; ++queries)
+          for (Index keys = 1; keys <= 5; ++keys) {
+            const Tensor kept = Mask::window(bound(left), bound(right), align).keep_tensor({1, 1, queries, keys});
+            for (Index i = 0; i < queries; ++i)
+              for (Index j = 0; j < keys; ++j) {
+                const Index place = align == Align::top_left ? i : i + keys - queries;
+                const bool want = (left == 7 || j >= place - left) && (right == 7 || j <= place + right);
+                ASSERT_EQ(kept.at({0, 0, i, j}) != 0, want)
+                    << left << ' ' << right << ' ' << queries << 'x' << keys << ' ' << i << ' ' << j;
+              }
+          }
+}
+
 TEST(Mask, PaddingHidesTheKeysBeyondEachLength) {
   const std::vector<double> kept{1, 1, 0, 1, 1, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1};
   expect_keeps(Mask::padding({2, 0, 3}), {3, 4, 2, 3}, {3, 1, 2, 3}, kept);

@@ -50,6 +50,13 @@ TEST(Positions, AlibiIsABiasOfAttention) {
                     std::exp(alibi_slopes(4, DType::f64).at({h})), 1e-14);
 }
 
+TEST(Positions, EmptyResultsComeAtOnce) {
+  constexpr Index many = Index{1} << 50;
+  EXPECT_EQ(sinusoidal_positions(many, 0).shape(), Shape({many, 0}));
+  EXPECT_EQ(alibi_bias(many, 0, 1).values.shape(), Shape({many, 0, 1}));
+  EXPECT_EQ(alibi_bias(1, many, 0).values.shape(), Shape({1, many, 0}));
+}
+
 TEST(Positions, NamesWhatDoesNotFit) {
   EXPECT_EQ(error_of([] { sinusoidal_positions(2, 2, {}, DType::i32); }),
             "sinusoidal_positions: the result must be f32 or f64; got i32; cast it first");

@@ -168,6 +168,11 @@ TEST(Reduce, VarianceOfRowsFarFromZeroLosesNothing) {
 
 // ---- gradients ------------------------------------------------------------------------------------------------------
 
+TEST(Reduce, AVarianceOverflowsNoEarlierThanItsValue) {
+  const Tensor x = concat({full({50}, 1e19, DType::f32), full({50}, -1e19, DType::f32)}, 0);
+  EXPECT_NEAR(variance(x).item() / 1e38, 1, 1e-6);
+}
+
 TEST(Reduce, TiesShareTheGradientOfTheMaximum) {
   Tape tape;
   const Tensor x = tape.watch(f64({{1, 3, 3, 2}, {5, 0, 0, 0}, {7, 7, 7, 7}}));

@@ -94,6 +94,8 @@ TEST(Split, ErrorsNameWhatMustHold) {
       "[2, 6]");
   EXPECT_EQ(error_of([&] { split(x, 4, 1); }), "split: parts must divide axis 1; got 4 for x [2, 6]");
   EXPECT_EQ(error_of([&] { split(x, 0, 0); }), "split: parts must divide axis 0; got 0 for x [2, 6]");
+  EXPECT_EQ(error_of([&] { split(zeros({0}), Index{1} << 40, 0); }),
+            "split: parts must divide axis 0; got 1099511627776 for x [0]");
   EXPECT_EQ(error_of([&] { split(x, 2, 2); }), "split: axis must be in [-2, 2); got 2 for shape [2, 6]");
 }
 

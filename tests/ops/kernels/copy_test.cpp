@@ -27,7 +27,7 @@ TEST(CopyKernel, AllDTypesAndStrides) {
 }
 
 TEST(CopyKernel, TransposesOfAnySize) {
-  for (const auto& [rows, columns] : {std::pair<Index, Index>{8, 8}, {31, 33}, {64, 7}, {200, 129}, {1000, 8}}) {
+  for (const auto& [rows, columns] : {std::pair<Index, Index>{8, 8}, {31, 33}, {64, 7}, {200, 129}, {1000, 8}, {700, 200}}) {
     Array<float> x(Shape{3, columns, rows}), y(Shape{3, rows, columns});
     for (Index i = 0; i < x.elements(); ++i) x[i] = static_cast<float>(i);
     const Layout turned = x.layout().transposed(1, 2);
