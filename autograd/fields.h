@@ -44,6 +44,25 @@ concept HasFields = requires(T& self, detail::AnyField& f) {
   std::remove_const_t<T>::fields(self, f);
 };
 
+/// The tensor in a leaf that gradients flow to, or null for a leaf that has none. Other leaf types (nn::Parameter) bring
+/// their own overload, found by their namespace.
+inline Tensor* differentiable(Tensor& x) { return &x; }
+inline const Tensor* differentiable(const Tensor& x) { return &x; }
+
+/// Where a walk ends: a tensor, or another type with its own `differentiable`.
+template <class T>
+concept Leaf = requires(T& leaf) {
+  differentiable(leaf);
+};
+
+namespace detail {
+/// A class, so that the compiler says it once for a type, not in every walk.
+template <class T>
+struct RequireLeaf {
+  static_assert(Leaf<T>, "capstan: a module lists its members in static void fields(auto& self, auto& f)");
+};
+}  // namespace detail
+
 /// Calls visit(path, leaf) for every leaf of a structure, in the order of the fields.
 template <class S, class Visit>
 void walk(S& structure, Visit&& visit, const Path& path = {}) {
@@ -57,14 +76,10 @@ void walk(S& structure, Visit&& visit, const Path& path = {}) {
   } else if constexpr (detail::is_optional<Plain>) {
     if (structure) walk(*structure, visit, path);
   } else {
-    visit(path, structure);
+    static_cast<void>(sizeof(detail::RequireLeaf<Plain>));
+    if constexpr (Leaf<S>) visit(path, structure);  // else the visitor would add errors of its own
   }
 }
-
-/// The tensor in a leaf that gradients flow to, or null for a leaf that has none. Other leaf types (nn::Parameter) bring
-/// their own overload, found by their namespace.
-inline Tensor* differentiable(Tensor& x) { return &x; }
-inline const Tensor* differentiable(const Tensor& x) { return &x; }
 
 /// Calls f(tensor) for every differentiable tensor of a structure.
 template <class S, class F>

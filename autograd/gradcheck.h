@@ -34,8 +34,9 @@ struct GradcheckReport {
   /// The largest |analytic − numeric| / max(1, |numeric|, |⟨u, y⟩|) at each order.
   double worst_first_order = 0;
   double worst_second_order = 0;
-  Index entries = 0;  ///< derivatives compared
-  /// Empty, or one sentence for the worst failing entry: label, order, input, index, both values, tolerance.
+  Index entries = 0;  ///< derivatives compared; 0, and passed, if the inputs have no elements
+  /// Empty, or one sentence for the worst failing entry of the lowest failing order (a wrong gradient has wrong derivatives
+  /// too): label, order, input, index, both values, tolerance.
   std::string failure;
   explicit operator bool() const { return passed; }
 };

@@ -32,7 +32,8 @@ std::string gradient_failure(F&& f, const std::vector<Tensor>& inputs, const Gra
 
 /// EXPECT_GRADIENTS(f, inputs) and EXPECT_GRADIENTS(f, inputs, options): a non-fatal failure with gradcheck's sentence unless
 /// the gradients of f, (const std::vector<Tensor>&) → a Tensor or a vector of them, are right at orders 1 and 2. Inputs are
-/// f64; see gradcheck.h. What cannot be checked (f32, no f64 input) is a failure too. More may be streamed into it: << ": case 3".
+/// f64; see gradcheck.h. What cannot be checked (f32, no f64 input) is a failure too; inputs without any element pass, though
+/// nothing was compared (gradcheck's `entries` is 0 then). More may be streamed into it: << ": case 3".
 #define EXPECT_GRADIENTS(...)                                                                                          \
   switch (0)                                                                                                           \
   case 0:                                                                                                              \

@@ -61,7 +61,7 @@ void Verdict::compare(const Place& place, double analytic, double numeric, doubl
   double& worst = place.order == 1 ? report_.worst_first_order : report_.worst_second_order;
   worst = std::max(worst, error);
   ++report_.entries;
-  if (error <= options_.tolerance || !worse(error)) return;
+  if (error <= options_.tolerance || !worse(place.order, error)) return;
   report_.failure =
       fmt::format("{}; got {:.12g} by the rule and {:.12g} by differences, {:.3g} apart where {:.3g} is allowed",
                   sentence(place, "must equal its difference quotient"), analytic, numeric,
@@ -70,15 +70,16 @@ void Verdict::compare(const Place& place, double analytic, double numeric, doubl
 
 void Verdict::compare_zero(const Place& place, double analytic) {
   ++report_.entries;
-  if (analytic == 0 || !worse(infinity)) return;
+  if (analytic == 0 || !worse(place.order, infinity)) return;
   report_.failure = fmt::format("{}; got {:.12g} by the rule", sentence(place, "must be exactly 0"), analytic);
 }
 
-/// Notes a failure; true if it is the worst until now.
-bool Verdict::worse(double error) {
+/// Notes a failure; true if it is the one to report until now.
+bool Verdict::worse(int order, double error) {
   const bool first = report_.passed;
   report_.passed = false;
-  if (!first && error <= worst_failure_) return false;
+  if (!first && (order > failing_order_ || (order == failing_order_ && error <= worst_failure_))) return false;
+  failing_order_ = order;
   worst_failure_ = error;
   return true;
 }

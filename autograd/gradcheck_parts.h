@@ -28,7 +28,7 @@ struct Place {
   Index element;
 };
 
-/// Counts comparisons, keeps the worst error of each order and the sentence of the worst failure.
+/// Counts comparisons, keeps the worst error of each order and the sentence of the lowest failing order's worst failure.
 class Verdict {
  public:
   explicit Verdict(const GradcheckOptions& options) : options_(options) {}
@@ -37,10 +37,11 @@ class Verdict {
   const GradcheckReport& report() const { return report_; }
 
  private:
-  bool worse(double error);
+  bool worse(int order, double error);
   std::string sentence(const Place& place, const char* must) const;
   const GradcheckOptions& options_;
   GradcheckReport report_;
+  int failing_order_ = 0;
   double worst_failure_ = 0;
 };
 

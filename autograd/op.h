@@ -67,7 +67,8 @@ struct Reads {
 };
 
 /// The base of every op. A derived struct also has `static constexpr std::string_view name`, is copyable, and keeps its
-/// options as members. It is recorded by copy.
+/// options as members. It is recorded by copy. A tensor that is a member is a constant: no gradient reaches it, and
+/// nothing can tell that one should have. Everything that has a gradient is an input.
 class Op {
  public:
   virtual ~Op() = default;
@@ -145,6 +146,11 @@ void copy_op(void* where, const Op& op) {
 }
 
 template <class O>
+concept HasName = requires {
+  std::string_view(O::name);
+};
+
+template <class O>
 inline constexpr OpInfo op_info{O::name,
                                 static_cast<std::uint32_t>(sizeof(O)),
                                 overridden<decltype(&O::view)>,
@@ -163,7 +169,8 @@ template <class O>
 Tensors record(const O& op, Inputs in) {
   static_assert(std::is_base_of_v<Op, O>, "capstan: an op derives from capstan::Op");
   static_assert(alignof(O) <= 8, "capstan: an op's alignment is at most 8");
-  return detail::record(op, detail::op_info<O>, in);
+  static_assert(detail::HasName<O>, "capstan: an op has a static constexpr std::string_view name");
+  if constexpr (detail::HasName<O>) return detail::record(op, detail::op_info<O>, in);
 }
 
 template <class O, class... T>

@@ -1,5 +1,5 @@
 // Randomness as an argument: keys, the generator that deals them, and fills whose element i depends on (key, i) alone.
-// Not for: cryptography, or tensors of random values (see the factories in tensor.h).
+// Not for: cryptography, or tensors of random values (see the factories in create.h).
 //
 // Everything rests on Philox4x32-10, a counter-based generator (J. Salmon, M. Moraes, R. Dror, D. Shaw, "Parallel
 // random numbers: as easy as 1, 2, 3", SC 2011). There is no hidden state: the same key gives the same bytes on every

@@ -140,7 +140,8 @@ struct Access {
 };
 }  // namespace detail
 
-/// NumPy's way of printing, with shape and dtype, large tensors elided: `[[1, 2], [3, 4]]  f32 [2, 2]`.
+/// NumPy's way of printing, with shape and dtype, large tensors elided; rows stand on lines of their own:
+/// `[1.  2.5]  f32 [2]`.
 std::string to_string(const Tensor& x);
 
 }  // namespace capstan

@@ -137,6 +137,9 @@ ValueAndGradient<S> vjp(const S& x, F&& f, const Tensor& cotangent) {
 }
 
 /// f(x) and its gradient ∂f/∂x for a scalar f; an Error if f's result is not a scalar.
+/// An f that does not use its argument has gradient zero, and so has the slip [&](const M&) { return loss(model); }, which
+/// captures the model in place of the watched copy. This cannot be an Error: the gradient of a linear function is such a
+/// constant, and its own gradient, the second derivative, is rightly zero.
 template <class S, class F>
 ValueAndGradient<S> value_and_grad(const S& x, F&& f) {
   return detail::differentiate("value_and_grad", x, std::forward<F>(f), Tensor());

@@ -8,6 +8,7 @@ LayerNorm::LayerNorm(Init& init, const Config& config) : weight(init.ones({confi
 }
 
 Tensor LayerNorm::operator()(const Tensor& x) const {
+  detail::require_input("LayerNorm", weight, x, weight.shape()[0]);
   return layer_norm(x, weight, bias ? bias->value() : Tensor(), eps);
 }
 

@@ -9,6 +9,7 @@ namespace capstan::nn {
 
 /// y = (x − mean) / √(variance + eps) · weight + bias over the last axis, the variance being the mean square.
 /// x [..., width] → [..., width];  weight [width] starts at 1, bias [width] at 0.
+/// Errors, with the layer's path as Linear's: the last axis of x is not `width`; x has another dtype than the weight.
 struct LayerNorm {
   struct Config {
     Index width = 0;

@@ -24,12 +24,7 @@ Linear::Linear(Init& init, const Config& config)
 }
 
 Tensor Linear::operator()(const Tensor& x) const {
-  const Index in = weight.shape()[1];
-  if (!x.defined()) fail("Linear: x must hold a value; got an empty handle; assign a tensor to it first");
-  if (x.rank() == 0 || x.shape().back() != in) {
-    const std::string_view owner = weight.owner();
-    fail("Linear{}{}: the last axis of x must be {}; got x {}", owner.empty() ? "" : " ", owner, in, x.shape());
-  }
+  detail::require_input("Linear", weight, x, weight.shape()[1]);
   return linear(x, weight, bias ? bias->value() : Tensor());
 }
 

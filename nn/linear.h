@@ -9,7 +9,7 @@ namespace capstan::nn {
 
 /// y = x Wᵀ + b.   x [..., in] → [..., out];  weight [out, in], bias [out].
 /// Without `deviation` weight and bias start uniform on ±1/√in; with it the weight starts normal(0, deviation) and the
-/// bias zero. Error: the last axis of x is not `in`; the sentence names the layer's path
+/// bias zero. Errors: the last axis of x is not `in`; x has another dtype than the weight. The sentence names the layer's path
 /// once name_parameters() ran (Gpt's constructor does).
 struct Linear {
   struct Config {

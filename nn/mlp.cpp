@@ -1,12 +1,30 @@
+#include <capstan/autograd/format.h>
 #include <capstan/nn/mlp.h>
 #include <capstan/ops/activation.h>
 #include <capstan/ops/elementwise.h>
 
 namespace capstan::nn {
 
+namespace {
+
+Index hidden_of(const Mlp::Config& config) {
+  if (config.width <= 0 || config.hidden < 0)
+    fail("Mlp: width must be positive and hidden not negative; got width {} and hidden {}", config.width,
+         config.hidden);
+  return config.hidden > 0 ? config.hidden : 4 * config.width;
+}
+
+const GatedMlp::Config& checked(const GatedMlp::Config& config) {
+  if (config.width <= 0 || config.hidden <= 0)
+    fail("GatedMlp: width and hidden must be positive; got width {} and hidden {}", config.width, config.hidden);
+  return config;
+}
+
+}  // namespace
+
 Mlp::Mlp(Init& init, const Config& config)
-    : up(init, {.in = config.width, .out = config.hidden, .bias = config.bias, .deviation = config.deviation}),
-      down(init, {.in = config.hidden,
+    : up(init, {.in = config.width, .out = hidden_of(config), .bias = config.bias, .deviation = config.deviation}),
+      down(init, {.in = hidden_of(config),
                   .out = config.width,
                   .bias = config.bias,
                   .deviation = config.residual_deviation ? config.residual_deviation : config.deviation}) {}
@@ -14,7 +32,8 @@ Mlp::Mlp(Init& init, const Config& config)
 Tensor Mlp::operator()(const Tensor& x) const { return down(gelu_tanh(up(x))); }
 
 GatedMlp::GatedMlp(Init& init, const Config& config)
-    : gate(init, {.in = config.width, .out = config.hidden, .bias = config.bias, .deviation = config.deviation}),
+    : gate(init,
+           {.in = checked(config).width, .out = config.hidden, .bias = config.bias, .deviation = config.deviation}),
       up(init, {.in = config.width, .out = config.hidden, .bias = config.bias, .deviation = config.deviation}),
       down(init, {.in = config.hidden,
                   .out = config.width,

@@ -9,7 +9,7 @@ namespace capstan::nn {
 struct Mlp {
   struct Config {
     Index width = 0;
-    Index hidden = 0;
+    Index hidden = 0;  ///< 0: 4 · width
     bool bias = true;
     std::optional<double> deviation = {};
     /// Of the projection back into the residual stream; `deviation` if not set.

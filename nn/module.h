@@ -8,6 +8,7 @@
 #include <capstan/autograd/tensor.h>
 
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -64,7 +65,8 @@ inline const Tensor& stored(const Tensor& x) { return x; }
 struct Init {
   std::uint64_t seed = 0;
   DType dtype = DType::f32;
-  /// How many parameters were made so far; equals the number of named ones, or a module forgot a field.
+  /// How many parameters were made so far; equals the number of named ones, or a module forgot a field: see
+  /// name_parameters(module, init).
   Index made = 0;
 
   Parameter normal(const Shape& shape, double deviation);
@@ -74,12 +76,46 @@ struct Init {
   Parameter ones(const Shape& shape);
 };
 
-/// Writes every parameter's path into it.
+namespace detail {
+/// The paths of a walk. Two fields of one name would share a place in files and in an optimiser's state.
+class Names {
+ public:
+  /// The path as text; an Error if it was added before.
+  const std::string& add(const Path& path);
+  bool contains(const std::string& name) const { return names_.contains(name); }
+
+ private:
+  std::set<std::string> names_;
+};
+
+/// An Error unless as many parameters were named as made.
+void require_all_named(Index named, Index made);
+/// "Linear blocks.3.mlp.up", or "Linear" if the layer's parameters have no path.
+std::string layer_name(const char* type, const Parameter& weight);
+/// An Error that names the layer unless x has `width` elements in its last axis, and the weight's dtype.
+void require_input(const char* type, const Parameter& weight, const Tensor& x, Index width);
+}  // namespace detail
+
+/// Writes every parameter's path into it, and returns how many there are. Error: two fields with one path.
 template <class Module>
-void name_parameters(Module& module) {
-  walk(module, [](const Path& path, auto& leaf) {
-    if constexpr (requires { leaf.set_path(path.str()); }) leaf.set_path(path.str());
+Index name_parameters(Module& module) {
+  detail::Names names;
+  Index count = 0;
+  walk(module, [&](const Path& path, auto& leaf) {
+    const std::string& name = names.add(path);
+    if constexpr (requires { leaf.set_path(name); }) {
+      leaf.set_path(name);
+      ++count;
+    }
   });
+  return count;
+}
+
+/// The same, and an Error unless these are all the parameters that `init` made: a field that `fields` does not list would never
+/// be trained. `made_before`: what init.made was before the module, if init made others too.
+template <class Module>
+void name_parameters(Module& module, const Init& init, Index made_before = 0) {
+  detail::require_all_named(name_parameters(module), init.made - made_before);
 }
 
 /// Number of trained elements; a tied parameter is one field and counts once.

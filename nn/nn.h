@@ -1,4 +1,5 @@
-// All that a program needs to compose and train models: modules, optimisers, generation, and the ops below them. For checkpoints see io/checkpoint.h.
+// All that a program needs to compose and train models: modules, optimisers, generation, and the ops below them. Not for:
+// files of weights (<capstan/nn/io/checkpoint.h>).
 #pragma once
 
 #include <capstan/autograd/checkpoint.h>

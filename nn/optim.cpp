@@ -35,6 +35,8 @@ detail::StateLayout layout_of(const Lion&) { return {"Lion", {"momentum"}, false
 
 template <class Optimizer>
 void update_adam(Optimizer& o, const std::vector<detail::Pair>& pairs, bool decay_in_gradient) {
+  detail::check_options(layout_of(o).optimizer, {{"lr", o.lr}, {"eps", o.eps}, {"weight_decay", o.weight_decay}},
+                        {{"beta1", o.beta1}, {"beta2", o.beta2}});
   const auto formula = [&]<class T>(const detail::Memory<T>& memory, Index step, bool decayed) {
     kernels::adam<T>(memory.n, memory.parameter, memory.gradient, memory.buffers[0], memory.buffers[1],
                      o.amsgrad ? memory.buffers[2] : nullptr,
@@ -55,6 +57,8 @@ void AdamW::update(const std::vector<detail::Pair>& pairs) { update_adam(*this, 
 void Adam::update(const std::vector<detail::Pair>& pairs) { update_adam(*this, pairs, true); }
 
 void Sgd::update(const std::vector<detail::Pair>& pairs) {
+  detail::check_options(
+      "Sgd", {{"lr", lr}, {"momentum", momentum}, {"dampening", dampening}, {"weight_decay", weight_decay}}, {});
   const auto formula = [&]<class T>(const detail::Memory<T>& memory, Index step, bool) {
     kernels::sgd<T>(memory.n, memory.parameter, memory.gradient, momentum != 0 ? memory.buffers[0] : nullptr,
                     {.lr = lr,
@@ -68,6 +72,8 @@ void Sgd::update(const std::vector<detail::Pair>& pairs) {
 }
 
 void RmsProp::update(const std::vector<detail::Pair>& pairs) {
+  detail::check_options("RmsProp", {{"lr", lr}, {"eps", eps}, {"weight_decay", weight_decay}, {"momentum", momentum}},
+                        {{"alpha", alpha}});
   const auto formula = [&]<class T>(const detail::Memory<T>& memory, Index, bool) {
     kernels::rms_prop<T>(memory.n, memory.parameter, memory.gradient, memory.buffers[0],
                          centered ? memory.buffers[1] : nullptr, momentum != 0 ? memory.buffers.back() : nullptr,
@@ -77,6 +83,7 @@ void RmsProp::update(const std::vector<detail::Pair>& pairs) {
 }
 
 void Lion::update(const std::vector<detail::Pair>& pairs) {
+  detail::check_options("Lion", {{"lr", lr}, {"weight_decay", weight_decay}}, {{"beta1", beta1}, {"beta2", beta2}});
   const auto formula = [&]<class T>(const detail::Memory<T>& memory, Index, bool decayed) {
     kernels::lion<T>(memory.n, memory.parameter, memory.gradient, memory.buffers[0],
                      {.lr = lr, .beta1 = beta1, .beta2 = beta2, .weight_decay = decayed ? weight_decay : 0});

@@ -8,7 +8,9 @@ namespace capstan::nn {
 
 // What every optimiser has:
 //   step(module, gradients)   one update of every trained tensor. Errors, before anything was changed: a gradient or the loaded
-//                             state does not have its parameter's shape and dtype.
+//                             state does not have its parameter's shape and dtype; two parameters of one name; an option
+//                             out of its range: rates, eps, momentum and decay are finite and not negative, betas and
+//                             alpha in [0, 1).
 //   state_dict()              the state as tensors "<buffer>.<parameter>", for a checkpoint; the buffers' names are below.
 //   load_state(saved)         the way back. Errors: names that are not the optimiser's, with its options; incomplete state.
 
@@ -31,7 +33,7 @@ struct AdamW {
 
   template <class Module>
   void step(Module& module, const Module& gradients) {
-    update(detail::pairs(module, gradients));
+    update(detail::pairs("AdamW", module, gradients));
   }
   StateDict state_dict() const;
   void load_state(const StateDict& saved);
@@ -56,7 +58,7 @@ struct Adam {
 
   template <class Module>
   void step(Module& module, const Module& gradients) {
-    update(detail::pairs(module, gradients));
+    update(detail::pairs("Adam", module, gradients));
   }
   StateDict state_dict() const;
   void load_state(const StateDict& saved);
@@ -82,7 +84,7 @@ struct Sgd {
 
   template <class Module>
   void step(Module& module, const Module& gradients) {
-    update(detail::pairs(module, gradients));
+    update(detail::pairs("Sgd", module, gradients));
   }
   StateDict state_dict() const;
   void load_state(const StateDict& saved);
@@ -107,7 +109,7 @@ struct RmsProp {
 
   template <class Module>
   void step(Module& module, const Module& gradients) {
-    update(detail::pairs(module, gradients));
+    update(detail::pairs("RmsProp", module, gradients));
   }
   StateDict state_dict() const;
   void load_state(const StateDict& saved);
@@ -131,7 +133,7 @@ struct Lion {
 
   template <class Module>
   void step(Module& module, const Module& gradients) {
-    update(detail::pairs(module, gradients));
+    update(detail::pairs("Lion", module, gradients));
   }
   StateDict state_dict() const;
   void load_state(const StateDict& saved);

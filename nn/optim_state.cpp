@@ -6,9 +6,18 @@
 
 namespace capstan::nn::detail {
 
-void check_count(std::size_t gradients, std::size_t parameters) {
+void check_count(const char* optimizer, std::size_t gradients, std::size_t parameters) {
   if (gradients != parameters)
-    fail("optimizer: there must be a gradient for each parameter; got {} for {}", gradients, parameters);
+    fail("{}: there must be a gradient for each parameter; got {} for {}", optimizer, gradients, parameters);
+}
+
+void check_options(const char* optimizer, std::initializer_list<Option> amounts, std::initializer_list<Option> decays) {
+  for (const Option& option : amounts)
+    if (!std::isfinite(option.value) || option.value < 0)
+      fail("{}: {} must be finite and not negative; got {}", optimizer, option.name, option.value);
+  for (const Option& option : decays)
+    if (!(option.value >= 0 && option.value < 1))
+      fail("{}: {} must be in [0, 1); got {}", optimizer, option.name, option.value);
 }
 
 void check_update(const StateLayout& layout, const std::vector<Pair>& pairs, const OptimizerState& state) {

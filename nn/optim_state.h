@@ -5,6 +5,7 @@
 #include <capstan/nn/module.h>
 #include <capstan/nn/state_dict.h>
 
+#include <initializer_list>
 #include <map>
 #include <optional>
 #include <string>
@@ -31,20 +32,21 @@ struct Pair {
 };
 
 /// An Error unless there are as many gradients as parameters.
-void check_count(std::size_t gradients, std::size_t parameters);
+void check_count(const char* optimizer, std::size_t gradients, std::size_t parameters);
 
 template <class Module>
-std::vector<Pair> pairs(Module& module, const Module& gradients) {
+std::vector<Pair> pairs(const char* optimizer, Module& module, const Module& gradients) {
   std::vector<Pair> list;
+  Names names;
   walk(module, [&](const Path& path, auto& leaf) {
-    if (Tensor* x = differentiable(leaf)) list.push_back({path.str(), x, {}});
+    if (Tensor* x = differentiable(leaf)) list.push_back({names.add(path), x, {}});
   });
   std::size_t i = 0;
   for_each_tensor(gradients, [&](const Tensor& gradient) {
     if (i < list.size()) list[i].gradient = gradient;
     ++i;
   });
-  check_count(i, list.size());
+  check_count(optimizer, i, list.size());
   return list;
 }
 
@@ -70,6 +72,14 @@ struct StateLayout {
   std::vector<const char*> buffers;
   bool steps = true;
 };
+
+/// An option of an optimiser with its name for messages.
+struct Option {
+  const char* name;
+  double value;
+};
+/// An Error unless all amounts are finite and not negative, and all rates of decay in [0, 1).
+void check_options(const char* optimizer, std::initializer_list<Option> amounts, std::initializer_list<Option> decays);
 
 /// An Error, before anything was changed, unless parameters, gradients and state fit each other.
 void check_update(const StateLayout& layout, const std::vector<Pair>& pairs, const OptimizerState& state);

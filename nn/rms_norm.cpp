@@ -3,6 +3,9 @@
 
 namespace capstan::nn {
 
-Tensor RmsNorm::operator()(const Tensor& x) const { return rms_norm(x, weight, eps); }
+Tensor RmsNorm::operator()(const Tensor& x) const {
+  detail::require_input("RmsNorm", weight, x, weight.shape()[0]);
+  return rms_norm(x, weight, eps);
+}
 
 }  // namespace capstan::nn

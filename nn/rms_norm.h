@@ -6,6 +6,7 @@
 namespace capstan::nn {
 
 /// y = x / √(mean(x²) + eps) · weight over the last axis.   x [..., width] → [..., width];  weight [width] starts at 1.
+/// Errors, with the layer's path as Linear's: the last axis of x is not `width`; x has another dtype than the weight.
 struct RmsNorm {
   struct Config {
     Index width = 0;

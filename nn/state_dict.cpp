@@ -1,8 +1,6 @@
 #include <capstan/autograd/format.h>
 #include <capstan/nn/state_dict.h>
 
-#include <algorithm>
-
 namespace capstan::nn {
 
 StateDict select(const StateDict& tensors, const std::string& prefix) {
@@ -18,8 +16,17 @@ void insert(StateDict& tensors, const std::string& prefix, const StateDict& entr
 
 namespace detail {
 
-const Tensor* StateCheck::match(const std::string& name, const Tensor& present, const StateDict& state) {
-  seen_.push_back(name);
+namespace {
+/// The first few of many names: "a, b, c, d, e, f, g, h and 80 more".
+std::string listed(const std::vector<std::string>& names) {
+  constexpr std::size_t few = 8;
+  if (names.size() <= few + 1) return fmt::format("{}", fmt::join(names, ", "));
+  return fmt::format("{} and {} more", fmt::join(names.begin(), names.begin() + few, ", "), names.size() - few);
+}
+}  // namespace
+
+const Tensor* StateCheck::match(const Path& path, const Tensor& present, const StateDict& state) {
+  const std::string& name = names_.add(path);
   const auto found = state.find(name);
   if (found == state.end()) {
     missing_.push_back(name);
@@ -35,11 +42,11 @@ const Tensor* StateCheck::match(const std::string& name, const Tensor& present, 
 void StateCheck::finish(const StateDict& state) const {
   std::vector<std::string> unexpected;
   for (const auto& [name, tensor] : state)
-    if (std::find(seen_.begin(), seen_.end(), name) == seen_.end()) unexpected.push_back(name);
+    if (!names_.contains(name)) unexpected.push_back(name);
   std::vector<std::string> parts;
-  if (!missing_.empty()) parts.push_back(fmt::format("missing {}", fmt::join(missing_, ", ")));
-  if (!unexpected.empty()) parts.push_back(fmt::format("unexpected {}", fmt::join(unexpected, ", ")));
-  if (!misfits_.empty()) parts.push_back(fmt::format("of another type {}", fmt::join(misfits_, ", ")));
+  if (!missing_.empty()) parts.push_back(fmt::format("missing {}", listed(missing_)));
+  if (!unexpected.empty()) parts.push_back(fmt::format("unexpected {}", listed(unexpected)));
+  if (!misfits_.empty()) parts.push_back(fmt::format("of another type {}", listed(misfits_)));
   if (!parts.empty()) fail("load_state: names, shapes and dtypes must be the module's; got {}", fmt::join(parts, "; "));
 }
 

@@ -19,7 +19,7 @@ Block::Block(Init& init, const Config& config)
                        .residual_deviation = config.residual_deviation}),
       mlp_norm(init, {.width = config.width, .bias = config.bias}),
       mlp(init, {.width = config.width,
-                 .hidden = config.hidden > 0 ? config.hidden : 4 * config.width,
+                 .hidden = config.hidden,
                  .bias = config.bias,
                  .deviation = config.deviation,
                  .residual_deviation = config.residual_deviation}) {}
@@ -55,7 +55,9 @@ const Gpt::Config& checked(const Gpt::Config& config) {
 }
 }  // namespace
 
-Gpt::Gpt(Init& init, const Config& config_)
+Gpt::Gpt(Init& init, const Config& config_) : Gpt(init, config_, init.made) {}
+
+Gpt::Gpt(Init& init, const Config& config_, Index made_before)
     : config(checked(config_)),
       tokens(init, {.rows = config.vocab, .width = config.width, .deviation = initial_deviation}),
       positions(init, {.rows = config.context, .width = config.width, .deviation = initial_deviation}),
@@ -68,7 +70,7 @@ Gpt::Gpt(Init& init, const Config& config_)
                                             .bias = config.bias,
                                             .deviation = initial_deviation,
                                             .residual_deviation = residual});
-  name_parameters(*this);
+  name_parameters(*this, init, made_before);
 }
 
 Tensor Gpt::embedded(const Tensor& ids, Index start) const {

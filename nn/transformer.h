@@ -73,6 +73,7 @@ struct Gpt {
   }
 
  private:
+  Gpt(Init& init, const Config& config, Index made_before);
   /// Tokens and their positions, start and up: [B, T] → [B, T, C].
   Tensor embedded(const Tensor& ids, Index start) const;
 };

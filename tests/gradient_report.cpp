@@ -111,7 +111,7 @@ threads           regions that ran in parallel at a large size; the same bytes f
 n/a 1             the result does not vary with the inputs, or only in jumps: the rule says no_gradient
 n/a 2             a view: no kernel runs
 n/a 3             the engine's own sum of cotangents: one thread, below the layer of the kernels
-0.0e+00           an op that is linear in each input: differences of its samples round to the very derivative
+0.0e+00           linear (or piecewise linear) in each input: differences of its samples round to the very derivative
 )",
              GradcheckOptions{}.tolerance);
   for (const std::string& failure : total.failures) fmt::print("FAILED: {}\n", failure);

@@ -34,7 +34,7 @@ TEST(Gradcheck, CatchesARuleOffByATenthOfAPercent) {
   EXPECT_FALSE(report.passed);
   EXPECT_THAT(
       report.failure,
-      MatchesRegex("product \\[2, 3\\]: order [12], cotangent on output 0: the derivative by .* at \\[[01], [012]\\] "
+      MatchesRegex("product \\[2, 3\\]: order 1, cotangent on output 0: the derivative by .* at \\[[01], [012]\\] "
                    "must equal its difference quotient; got [-0-9.e]+ by the rule and [-0-9.e]+ by differences, "
                    "[0-9.e-]+ apart where [0-9.e-]+ is allowed"));
   EXPECT_GT(report.worst_first_order, 1e-5);
@@ -52,6 +52,17 @@ TEST(Gradcheck, TheSentenceNamesLabelOrderInputIndexBothValuesAndTolerance) {
       fmt::format("twice: order 1, cotangent on output 0: the derivative by input 1 at [0] must equal its difference "
                   "quotient; got {:.12g} by the rule and {:.12g} by differences, {:.3g} apart where {:.3g} is allowed",
                   2.002 * u, 2 * u, std::abs(0.002 * u), 1e-9 * std::max(1.0, std::abs(2 * u))));
+}
+
+TEST(Gradcheck, ReportsTheLowestFailingOrderHoweverWrongTheOther) {
+  const GradcheckReport report = gradcheck(
+      [](const List& x) -> List {
+        return {record(Product(1.001), x[0], x[1])[0], record(Cube(true), x[0])[0]};
+      },
+      {tensor({2}, DType::f64), tensor({0.25}, DType::f64)});
+  EXPECT_GT(report.worst_second_order, 100 * report.worst_first_order);
+  EXPECT_THAT(report.failure, StartsWith("f: order 1, cotangent on "));
+  EXPECT_THAT(report.failure, HasSubstr("the derivative by input 0 at [0] must equal"));
 }
 
 TEST(Gradcheck, CatchesATransposedRuleOnASquareMatrix) {

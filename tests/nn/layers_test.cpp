@@ -92,6 +92,14 @@ TEST(Linear, Errors) {
   const Linear linear(init, {.in = 2, .out = 3});
   EXPECT_EQ(error_of([&] { linear(tensor(1)); }), "Linear: the last axis of x must be 2; got x []");
   EXPECT_EQ(error_of([&] { linear(ones({2, 3})); }), "Linear: the last axis of x must be 2; got x [2, 3]");
+  EXPECT_EQ(error_of([&] { linear(Tensor()); }),
+            "Linear: x must hold a value; got an empty handle; assign a tensor to it first");
+  Mlp named(init, {.width = 2, .hidden = 3});
+  name_parameters(named);
+  EXPECT_EQ(error_of([&] {
+              named(ones({2, 2}, DType::f64));
+            }),
+            "Linear up: x must be f32 like the weight; got f64; cast it, or make the module with Init::dtype");
 }
 
 // ---- Embedding ------------------------------------------------------------------------------------------------------
@@ -191,7 +199,12 @@ TEST(LayerNorm, Gradients) {  // CASES 17
 TEST(LayerNorm, Errors) {
   Init init;
   const LayerNorm norm(init, {.width = 4});
-  EXPECT_EQ(error_of([&] { norm(ones({2, 3})); }), "layer_norm: weight must be [C] = [3]; got [4]");
+  EXPECT_EQ(error_of([&] { norm(ones({2, 3})); }), "LayerNorm: the last axis of x must be 4; got x [2, 3]");
+  std::vector<LayerNorm> named{norm};
+  name_parameters(named);
+  EXPECT_EQ(error_of([&] { named[0](tensor(1)); }), "LayerNorm 0: the last axis of x must be 4; got x []");
+  EXPECT_EQ(error_of([&] { named[0](ones({4}, DType::f64)); }),
+            "LayerNorm 0: x must be f32 like the weight; got f64; cast it, or make the module with Init::dtype");
 }
 
 // ---- RmsNorm --------------------------------------------------------------------------------------------------------
@@ -215,7 +228,12 @@ TEST(RmsNorm, Shapes) {
   const RmsNorm norm(init, {.width = 4});
   EXPECT_EQ(shape_of(norm, {4}), "[4]");
   EXPECT_EQ(shape_of(norm, {2, 0, 4}), "[2, 0, 4]");
-  EXPECT_EQ(error_of([&] { norm(ones({2, 3})); }), "rms_norm: weight must be [C] = [3]; got [4]");
+  EXPECT_EQ(error_of([&] { norm(ones({2, 3})); }), "RmsNorm: the last axis of x must be 4; got x [2, 3]");
+  std::vector<RmsNorm> named{norm};
+  name_parameters(named);
+  EXPECT_EQ(error_of([&] { named[0](tensor(1)); }), "RmsNorm 0: the last axis of x must be 4; got x []");
+  EXPECT_EQ(error_of([&] { named[0](ones({4}, DType::f64)); }),
+            "RmsNorm 0: x must be f32 like the weight; got f64; cast it, or make the module with Init::dtype");
 }
 
 TEST(RmsNorm, Gradients) {
@@ -296,9 +314,24 @@ TEST(GatedMlp, FarFromZeroGradientsAreFinite) {
   });
 }
 
+TEST(Mlp, IsFourTimesAsWideInsideUnlessToldOtherwise) {
+  Init init;
+  const Mlp mlp(init, {.width = 3});
+  EXPECT_EQ(to_string(mlp.up.weight.shape()), "[12, 3]");
+  EXPECT_EQ(to_string(mlp.down.weight.shape()), "[3, 12]");
+}
+
 TEST(Mlp, Errors) {
   Init init;
-  EXPECT_EQ(error_of([&] { Mlp(init, {.width = 3}); }), "Linear: in and out must be positive; got in 3 and out 0");
+  EXPECT_EQ(error_of([&] { Mlp(init, {}); }),
+            "Mlp: width must be positive and hidden not negative; got width 0 and hidden 0");
+  EXPECT_EQ(error_of([&] { Mlp(init, {.width = 3, .hidden = -1}); }),
+            "Mlp: width must be positive and hidden not negative; got width 3 and hidden -1");
+  EXPECT_EQ(error_of([&] { GatedMlp(init, {.width = 3}); }),
+            "GatedMlp: width and hidden must be positive; got width 3 and hidden 0");
+  EXPECT_EQ(error_of([&] { GatedMlp(init, {.hidden = 3}); }),
+            "GatedMlp: width and hidden must be positive; got width 0 and hidden 3");
+  EXPECT_EQ(init.made, 0);
 }
 
 }  // namespace

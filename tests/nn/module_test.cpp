@@ -117,6 +117,71 @@ TEST(Module, ThatForgetsAFieldIsCaught) {
   EXPECT_EQ(parameters.named, 1);
 }
 
+const char* const list_all = "; list every member in fields, and pass made_before if init made others too";
+
+TEST(Module, ThatForgetsAFieldIsNotNamed) {
+  Init init;
+  Forgetful module(init, {});
+  EXPECT_EQ(
+      error_of([&] { name_parameters(module, init); }),
+      std::string("name_parameters: fields must list each parameter that the module made; got 1 listed and 2 made") +
+          list_all);
+}
+
+struct Doubled {  // lists a copy of its weight as if it were another parameter
+  Parameter weight, copy;
+  explicit Doubled(Init& init) : weight(init.ones({2})), copy(weight) {}
+  static void fields(auto& self, auto& f) {
+    f("weight", self.weight);
+    f("copy", self.copy);
+  }
+};
+
+TEST(Module, ThatListsMoreThanItMadeIsNotNamed) {
+  Init init;
+  Doubled module(init);
+  EXPECT_EQ(
+      error_of([&] { name_parameters(module, init); }),
+      std::string("name_parameters: fields must list each parameter that the module made; got 2 listed and 1 made") +
+          list_all);
+}
+
+TEST(Module, IsCheckedForItsOwnParametersOnly) {
+  Init init;
+  Linear first(init, {.in = 2, .out = 2});
+  name_parameters(first, init);
+  const Index made_before = init.made;
+  Mlp second(init, {.width = 2});
+  EXPECT_NE(error_of([&] { name_parameters(second, init); }), "no error");
+  name_parameters(second, init, made_before);
+  EXPECT_EQ(second.up.weight.path(), "up.weight");
+  const Gpt third(init, {.vocab = 5, .context = 3, .width = 4, .heads = 2, .blocks = 1});  // checks itself
+  EXPECT_EQ(third.tokens.table.path(), "tokens.table");
+}
+
+struct SameNames {
+  Linear first, second;
+  explicit SameNames(Init& init) : first(init, {.in = 2, .out = 2}), second(init, {.in = 2, .out = 2}) {}
+  static void fields(auto& self, auto& f) {
+    f("layer", self.first);
+    f("layer", self.second);
+  }
+};
+
+TEST(Module, WithTwoFieldsOfOneNameIsRefused) {
+  const std::string sentence =
+      "fields: each field must have a name of its own; got layer.weight twice; rename one of them";
+  Init init;
+  SameNames module(init);
+  EXPECT_EQ(error_of([&] { name_parameters(module); }), sentence);
+  EXPECT_EQ(error_of([&] { name_parameters(module, init); }), sentence);
+  EXPECT_EQ(error_of([&] { state_dict(module); }), sentence);
+  EXPECT_EQ(error_of([&] { load_state(module, {}); }), sentence);
+  AdamW optimizer;
+  EXPECT_EQ(error_of([&] { optimizer.step(module, module); }), sentence);
+  EXPECT_TRUE(optimizer.state.empty());
+}
+
 TEST(Module, NamesFollowTheFields) {
   Init init{.seed = 1};
   const Gpt model(init, {.vocab = 5, .context = 3, .width = 4, .heads = 2, .blocks = 1});

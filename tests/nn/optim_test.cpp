@@ -264,10 +264,48 @@ TEST(Optimizers, RefuseGradientsOfAnotherStructure) {
   Linear with(init, {.in = 2, .out = 2});
   const Linear without(init, {.in = 2, .out = 2, .bias = false});
   const StateDict before = state_dict(with);
-  Sgd optimizer;
-  EXPECT_EQ(error_of([&] { optimizer.step(with, without); }),
-            "optimizer: there must be a gradient for each parameter; got 1 for 2");
+  const std::string rest = ": there must be a gradient for each parameter; got 1 for 2";
+  EXPECT_EQ(error_of([&] { AdamW{}.step(with, without); }), "AdamW" + rest);
+  EXPECT_EQ(error_of([&] { Adam{}.step(with, without); }), "Adam" + rest);
+  EXPECT_EQ(error_of([&] { Sgd{}.step(with, without); }), "Sgd" + rest);
+  EXPECT_EQ(error_of([&] { RmsProp{}.step(with, without); }), "RmsProp" + rest);
+  EXPECT_EQ(error_of([&] { Lion{}.step(with, without); }), "Lion" + rest);
   EXPECT_EQ(difference(state_dict(with), before), "");
+}
+
+TEST(Optimizers, RefuseOptionsOutOfRange) {
+  const Two good = two(1, 1);
+  const double nan = std::numeric_limits<double>::quiet_NaN(), inf = std::numeric_limits<double>::infinity();
+  const std::string amount = " must be finite and not negative; got ", decay = " must be in [0, 1); got ";
+  expect_refused(AdamW{.lr = nan}, good, "AdamW: lr" + amount + "nan");
+  expect_refused(AdamW{.lr = -1}, good, "AdamW: lr" + amount + "-1");
+  expect_refused(AdamW{.eps = -1e-8}, good, "AdamW: eps" + amount + "-1e-08");
+  expect_refused(AdamW{.weight_decay = inf}, good, "AdamW: weight_decay" + amount + "inf");
+  expect_refused(AdamW{.beta1 = 1}, good, "AdamW: beta1" + decay + "1");
+  expect_refused(Adam{.beta2 = -0.5}, good, "Adam: beta2" + decay + "-0.5");
+  expect_refused(Adam{.beta2 = nan}, good, "Adam: beta2" + decay + "nan");
+  expect_refused(Sgd{.lr = inf}, good, "Sgd: lr" + amount + "inf");
+  expect_refused(Sgd{.momentum = -0.9}, good, "Sgd: momentum" + amount + "-0.9");
+  expect_refused(Sgd{.dampening = nan}, good, "Sgd: dampening" + amount + "nan");
+  expect_refused(Sgd{.weight_decay = -1}, good, "Sgd: weight_decay" + amount + "-1");
+  expect_refused(RmsProp{.lr = nan}, good, "RmsProp: lr" + amount + "nan");
+  expect_refused(RmsProp{.alpha = 1}, good, "RmsProp: alpha" + decay + "1");
+  expect_refused(RmsProp{.eps = nan}, good, "RmsProp: eps" + amount + "nan");
+  expect_refused(RmsProp{.weight_decay = -1}, good, "RmsProp: weight_decay" + amount + "-1");
+  expect_refused(RmsProp{.momentum = inf}, good, "RmsProp: momentum" + amount + "inf");
+  expect_refused(Lion{.lr = -1}, good, "Lion: lr" + amount + "-1");
+  expect_refused(Lion{.beta1 = 2}, good, "Lion: beta1" + decay + "2");
+  expect_refused(Lion{.beta2 = 1}, good, "Lion: beta2" + decay + "1");
+  expect_refused(Lion{.weight_decay = nan}, good, "Lion: weight_decay" + amount + "nan");
+}
+
+TEST(Optimizers, TakeOptionsAtTheEndsOfTheirRange) {
+  Two module = two(1, 1);
+  AdamW{.lr = 0, .beta1 = 0, .beta2 = 0, .eps = 0, .weight_decay = 0}.step(module, two(1, 1));
+  Sgd{.lr = 0}.step(module, two(1, 1));
+  RmsProp{.lr = 0, .alpha = 0, .eps = 0}.step(module, two(1, 1));
+  Lion{.lr = 0, .beta1 = 0, .beta2 = 0}.step(module, two(1, 1));
+  EXPECT_EQ(difference(module, two(1, 1)), "");
 }
 
 TEST(Optimizers, RefuseIncompleteState) {

@@ -1,11 +1,15 @@
 // The README's C++ is compiled and runs: each of its blocks stands here (or in an example), word for word.
 #include <capstan/autograd/format.h>
 #include <capstan/autograd/gradcheck_gtest.h>
+#include <capstan/nn/io/checkpoint.h>
 #include <capstan/nn/nn.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
 #include <sstream>
+
+#include "support/states.h"
+#include "support/temporary_folder.h"
 
 using namespace capstan;
 
@@ -67,6 +71,20 @@ TEST(Readme, AModelIsTrained) {
   EXPECT_EQ(optimizer.state.begin()->second.steps, 1);
 }
 
+TEST(Readme, AModelIsSavedAndLoaded) {
+  const test::TemporaryFolder folder;
+  const std::string path = (folder.path() / "model.safetensors").string();
+  nn::Init init{.seed = 7};
+  const nn::Gpt model(init, {.vocab = 5, .context = 3, .width = 4, .heads = 2, .blocks = 1});
+
+  nn::save_checkpoint(path, {.tensors = nn::state_dict(model), .metadata = {{"step", "100"}}});
+  nn::Gpt restored(init, model.config);
+  nn::load_state(restored, nn::load_checkpoint(path).tensors);
+
+  EXPECT_EQ(test::difference(restored, model), "");
+  EXPECT_NE(test::difference(nn::Gpt(init, model.config), model), "");
+}
+
 // ---- word for word ----------------------------------------------------------------------------------------------------
 
 /// The code of a text: lines without their indentation; no includes, no using directives, no empty lines.
@@ -99,7 +117,7 @@ TEST(Readme, EveryBlockIsCompiled) {
         << "README.md: put this block into tests/nn/readme_test.cpp, where it is compiled:\n"
         << block;
   }
-  EXPECT_GE(blocks, 4);
+  EXPECT_GE(blocks, 5);
 }
 
 }  // namespace

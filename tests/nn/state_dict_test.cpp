@@ -76,6 +76,20 @@ TEST(StateDict, LoadsStrictly) {
   EXPECT_EQ(refused({}), must + "missing up.weight, up.bias, down.weight, down.bias");
 }
 
+TEST(StateDict, OfManyNamesTheFirstFewAreTold) {
+  std::vector<Tensor> many(100, ones({2}));
+  StateDict state = state_dict(many);
+  for (int i = 0; i < 88; ++i) state["more." + std::to_string(i)] = ones({1});
+  for (int i = 0; i < 9; ++i) state.erase(std::to_string(i));
+  for (int i = 10; i < 99; ++i) state[std::to_string(i)] = ones({3});
+  EXPECT_EQ(
+      error_of([&] { load_state(many, state); }),
+      "load_state: names, shapes and dtypes must be the module's; got missing 0, 1, 2, 3, 4, 5, 6, 7, 8; unexpected "
+      "more.0, more.1, more.10, more.11, more.12, more.13, more.14, more.15 and 80 more; of another type 10 (f32 "
+      "[3] for f32 [2]), 11 (f32 [3] for f32 [2]), 12 (f32 [3] for f32 [2]), 13 (f32 [3] for f32 [2]), 14 (f32 [3] "
+      "for f32 [2]), 15 (f32 [3] for f32 [2]), 16 (f32 [3] for f32 [2]), 17 (f32 [3] for f32 [2]) and 81 more");
+}
+
 // ---- summary --------------------------------------------------------------------------------------------------------
 
 TEST(Summary, FoldsEqualBlocks) {
