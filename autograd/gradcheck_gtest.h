@@ -2,10 +2,10 @@
 // does not.
 #pragma once
 
-#include <capstan/autograd/error.h>
 #include <capstan/autograd/gradcheck.h>
 #include <gtest/gtest.h>
 
+#include <exception>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -25,7 +25,7 @@ std::string gradient_failure(F&& f, const std::vector<Tensor>& inputs, const Gra
                },
                inputs, options)
         .failure;
-  } catch (const Error& error) { return error.what(); }
+  } catch (const std::exception& error) { return error.what(); }
 }
 
 }  // namespace capstan::detail

@@ -21,10 +21,11 @@ void require_f64(const Tensor& parameter, const std::string& name);
 /// after them; `call` returns a tensor or a vector of tensors. The sentence of a failure names the parameter by its path and the
 /// index in it: "… the derivative by blocks.0.mlp.up.weight at [2, 1] …". `options.exactly_zero`, and `options.names` if given,
 /// count in the same order.
+/// The step is smaller than gradcheck's own: fresh parameters are far below 1, and norms curve sharply around them.
 /// Errors: a parameter that is not f64, with its name (make the module with Init::dtype = DType::f64); and gradcheck's own.
 template <class Module, class Call>
 GradcheckReport gradcheck_module(const Module& module, const std::vector<Tensor>& inputs, Call&& call,
-                                 GradcheckOptions options = {}) {
+                                 GradcheckOptions options = {.step = 1e-4}) {
   std::vector<Tensor> all;
   std::vector<std::string> names;
   walk(module, [&](const Path& path, const auto& leaf) {
@@ -53,8 +54,8 @@ GradcheckReport gradcheck_module(const Module& module, const std::vector<Tensor>
 
 /// The same for loss(module) with nothing but the parameters to vary.
 template <class Module, class Loss>
-requires std::is_invocable_v<Loss&, const Module&> GradcheckReport gradcheck_module(const Module& module, Loss&& loss,
-                                                                                    GradcheckOptions options = {}) {
+requires std::is_invocable_v<Loss&, const Module&> GradcheckReport
+gradcheck_module(const Module& module, Loss&& loss, GradcheckOptions options = {.step = 1e-4}) {
   return gradcheck_module(
       module, {}, [&](const Module& m, const std::vector<Tensor>&) { return loss(m); }, std::move(options));
 }

@@ -84,6 +84,10 @@ OptimizerState load_state(const StateLayout& layout, const StateDict& saved) {
     fail("{}: the state must hold {} for each name; got {} tensors of other names", layout.optimizer,
          kinds.empty() ? "nothing" : fmt::format("{}", fmt::join(kinds, ", ")), saved.size() - known);
 
+  for (const auto& [name, tensor] : saved)
+    if (!tensor.defined())
+      fail("{}: the state must hold values; got an empty handle for {}", layout.optimizer, name);
+
   OptimizerState loaded;
   for (const char* kind : kinds)
     for (const auto& [name, tensor] : by_kind[kind]) {

@@ -33,6 +33,10 @@ const Tensor* StateCheck::match(const Path& path, const Tensor& present, const S
     return nullptr;
   }
   const Tensor& given = found->second;
+  if (!given.defined()) {
+    misfits_.push_back(fmt::format("{} (an empty handle for {} {})", name, present.dtype(), present.shape()));
+    return nullptr;
+  }
   if (given.shape() == present.shape() && given.dtype() == present.dtype()) return &given;
   misfits_.push_back(
       fmt::format("{} ({} {} for {} {})", name, given.dtype(), given.shape(), present.dtype(), present.shape()));

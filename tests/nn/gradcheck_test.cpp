@@ -51,6 +51,14 @@ TEST(GradcheckModule, ReturnsOfListsAndInputsAreCheckedToo) {
   EXPECT_EQ(report.entries, (18 + 6) * 3);
 }
 
+TEST(GradcheckModule, PassesAFreshGptByDefault) {
+  Init init{.seed = 3, .dtype = DType::f64};
+  const Gpt model(init, {.vocab = 5, .context = 4, .width = 4, .heads = 2, .blocks = 1});
+  const Tensor ids = tensor({{1, 2, 4}}, DType::i32), targets = tensor({{2, 4, 0}}, DType::i32);
+  const auto report = gradcheck_module(model, [&](const Gpt& m) { return cross_entropy(m(ids), targets); });
+  EXPECT_TRUE(report.passed) << report.failure;
+}
+
 TEST(GradcheckModule, NamesTheParameterWhoseRuleIsWrong) {
   const Tensor x = random(4, {2, 3});
   const auto loss = [&](const Scaled& m) { return sum(m(x)); };

@@ -321,6 +321,10 @@ TEST(Optimizers, RefuseIncompleteState) {
             }),
             adam + "no second_moment for w");
   EXPECT_EQ(error_of([&] { adamw.load_state({{"momentum.w", x}}); }), adam + "1 tensors of other names");
+  EXPECT_EQ(error_of([&] {
+              adamw.load_state({{"first_moment.w", x}, {"second_moment.w", Tensor()}, {"steps.w", tensor(1)}});
+            }),
+            "AdamW: the state must hold values; got an empty handle for second_moment.w");
   EXPECT_TRUE(adamw.state.empty());
   Sgd sgd{.momentum = 0.9};
   EXPECT_EQ(error_of([&] {

@@ -74,6 +74,9 @@ TEST(StateDict, LoadsStrictly) {
                 "missing down.weight, down.bias; unexpected gate.bias, gate.weight; of another type up.weight (f32 "
                 "[2, 3] for f32 [3, 2]), up.bias (f64 [3] for f32 [3])");
   EXPECT_EQ(refused({}), must + "missing up.weight, up.bias, down.weight, down.bias");
+  state = state_dict(small_mlp(2));
+  state["up.bias"] = Tensor();
+  EXPECT_EQ(refused(state), must + "of another type up.bias (an empty handle for f32 [3])");
 }
 
 TEST(StateDict, OfManyNamesTheFirstFewAreTold) {
