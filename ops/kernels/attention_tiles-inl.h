@@ -1,0 +1,348 @@
+// What the attention kernels are made of, for inclusion by SIMD .cpp files: the product of a few rows, 2^x, and moving rows
+// into panels and back.
+//
+// Lanes are queries. A panel is `panel` = 3 vectors of queries; whatever belongs to a query (scores, outputs, the maximum, the
+// sum) stands below its lane, so no statistic ever crosses lanes:
+//
+//                     panel: 3 vectors of queries                        panel
+//                   ┌───────┬───────┬───────┐                  ┌───────┬───────┬───────┐
+//            D rows │       Qᵀ · scale · log₂e                 │       Pᵀ = 2^(Sᵀ − m) │ keys
+//                   └───────┴───────┴───────┘                  └───────┴───────┴───────┘
+//        ┌────────┐ ┌───────┬───────┬───────┐   ┌────────────┐ ┌───────┬───────┬───────┐
+//   keys │   K    │ │███ Sᵀ │       │       │ 8 │ Vᵀ in place│ │███ Oᵀ │       │       │ Dv rows
+//        └────────┘ └───────┴───────┴───────┘   └────────────┘ └───────┴───────┴───────┘
+//          depth D    └─ 8 rows × 3 vectors of accumulators       depth: keys
+//
+// K and V are read in place, an element at a time for all lanes. D is a row or a depth and never a lane here, so any D fits.
+// Only dK and dV (Pᵀ dO, dSᵀ Q) put D into lanes, with the queries as depth.
+//
+// At the edge of a band each vector follows its own range of keys: what is wasted there is a vector, not a panel.
+
+#if defined(CAPSTAN_OPS_KERNELS_ATTENTION_TILES_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef CAPSTAN_OPS_KERNELS_ATTENTION_TILES_INL_H
+#undef CAPSTAN_OPS_KERNELS_ATTENTION_TILES_INL_H
+#else
+#define CAPSTAN_OPS_KERNELS_ATTENTION_TILES_INL_H
+#endif
+
+#include <capstan/ops/kernels/attention_parts.h>
+#include <capstan/ops/kernels/math-inl.h>
+
+#include <limits>
+
+HWY_BEFORE_NAMESPACE();
+namespace capstan::kernels::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <class T>
+inline constexpr Index lanes = static_cast<Index>(hn::MaxLanes(hn::ScalableTag<T>()));
+/// Vectors of queries, and queries, in a panel.
+inline constexpr Index panel_vectors = 3;
+template <class T>
+inline constexpr Index panel = panel_vectors * lanes<T>;
+/// Keys of a block; its tile of scores stays in the first-level cache.
+inline constexpr Index block_keys = 96;
+/// Rows whose ranges of lanes are cut together at the edge of a band.
+inline constexpr Index edge_rows = 8;
+
+// ---- products -------------------------------------------------------------------------------------------------------
+
+/// C = start + A · B. A is read element by element, B and C by vectors.
+template <class T>
+struct TileProduct {
+  Index depth;
+  const T* a;
+  Index a_row, a_step;  // element (r, k) at r · a_row + k · a_step
+  const T* b;
+  Index b_row;
+  const T* start;
+  Index start_row;  // 0: one row for all
+  T* c;
+  Index c_row;
+};
+
+/// Rows whose accumulators, with a row of B, fill the registers: 32 of AVX-512, else 16.
+template <class T>
+constexpr Index tile_rows(Index vectors) {
+  const bool many_registers = lanes<T> * sizeof(T) == 64;
+  if (vectors == 4) return many_registers ? 6 : 3;
+  return many_registers ? 8 : vectors == 3 ? 4 : 6;
+}
+
+template <Index rows, Index vectors, class T>
+HWY_INLINE void Tile(const TileProduct<T>& p, Index row) {
+  const hn::ScalableTag<T> d;
+  using V = hn::Vec<decltype(d)>;
+  constexpr Index L = lanes<T>;
+  V sum[rows][vectors];
+  const T* start = p.start + row * p.start_row;
+  for (Index r = 0; r < rows; ++r)
+    for (Index v = 0; v < vectors; ++v) sum[r][v] = hn::LoadU(d, start + r * p.start_row + v * L);
+  const T* a = p.a + row * p.a_row;
+  const T* b = p.b;
+  const Index a_row = p.a_row, a_step = p.a_step, b_row = p.b_row;
+  for (Index k = p.depth; k > 0; --k) {
+    V line[vectors];
+    for (Index v = 0; v < vectors; ++v) line[v] = hn::LoadU(d, b + v * L);
+    for (Index r = 0; r < rows; ++r) {
+      const V factor = hn::Set(d, a[r * a_row]);
+      for (Index v = 0; v < vectors; ++v) sum[r][v] = hn::MulAdd(factor, line[v], sum[r][v]);
+    }
+    a += a_step;
+    b += b_row;
+  }
+  T* c = p.c + row * p.c_row;
+  for (Index r = 0; r < rows; ++r)
+    for (Index v = 0; v < vectors; ++v) hn::StoreU(sum[r][v], d, c + r * p.c_row + v * L);
+}
+
+template <Index vectors, class T>
+HWY_NOINLINE void TileRows(const TileProduct<T>& p, Index rows) {
+  constexpr Index most = tile_rows<T>(vectors);
+  Index row = 0;
+  for (; row + most <= rows; row += most) Tile<most, vectors>(p, row);
+  if constexpr (most > 4) {
+    if (row + 4 <= rows) {
+      Tile<4, vectors>(p, row);
+      row += 4;
+    }
+  }
+  if (row + 2 <= rows) {
+    Tile<2, vectors>(p, row);
+    row += 2;
+  }
+  if (row < rows) Tile<1, vectors>(p, row);
+}
+
+/// C [rows, vectors · lanes] = start + A · B; vectors in [1, 4].
+template <class T>
+HWY_INLINE void Multiply(const TileProduct<T>& p, Index rows, Index vectors) {
+  switch (vectors) {
+    case 1: return TileRows<1>(p, rows);
+    case 2: return TileRows<2>(p, rows);
+    case 3: return TileRows<3>(p, rows);
+    default: return TileRows<4>(p, rows);
+  }
+}
+
+// ---- 2^x ------------------------------------------------------------------------------------------------------------
+
+/// 2^x for x ≤ 100 or so, to 0.6 ulp: exact at 0; 0 for −∞ and where 2^x is subnormal; NaN for NaN.
+template <class D, class T = hn::TFromD<D>>
+HWY_INLINE hn::Vec<D> Exp2(D d, hn::Vec<D> x) {
+  // 2^x = 2^n 2^r: adding the magic number rounds x to n, in the low bits of the sum. 2^r = 1 + r q(r) on [−½, ½] with q by
+  // interpolation at Chebyshev's nodes (relative error 5e-9, 8e-18).
+  constexpr bool narrow = sizeof(T) == 4;
+  constexpr T magic = static_cast<T>(narrow ? 12582912.0 : 6755399441055744.0);  // 1.5 · 2^mantissa
+  const hn::RebindToSigned<D> di;
+  const auto lowest = hn::Set(d, static_cast<T>(narrow ? -126.0 : -1022.0));
+  const auto clamped = hn::Max(lowest, x);  // in this order NaN stays
+  const auto shifted = hn::Add(clamped, hn::Set(d, magic));
+  const auto r = hn::Sub(clamped, hn::Sub(shifted, hn::Set(d, magic)));
+  hn::Vec<D> q;
+  if constexpr (narrow) {
+    constexpr float c[] = {0.6931471880262288F,  0.24022650760568126F,  0.05550357114219078F,
+                           0.009618082557277852F, 0.0013390863364671234F, 0.0001545316294512069F};
+    q = Polynomial(d, r, c);
+  } else {
+    constexpr double c[] = {0.6931471805599453,    0.24022650695910097,   0.0555041086648216,    0.009618129107606888,
+                            0.0013333558146416936, 0.0001540353044173605, 1.525273382983612e-05, 1.321544258792169e-06,
+                            1.0178062445845774e-07, 7.072585949269223e-09, 4.4549605981865186e-10};
+    q = Polynomial(d, r, c);
+  }
+  const auto y = hn::MulAdd(r, q, hn::Set(d, T{1}));
+  const auto exponent = hn::ShiftLeft<narrow ? 23 : 52>(hn::BitCast(di, shifted));
+  const auto scaled = hn::BitCast(d, hn::Add(hn::BitCast(di, y), exponent));
+  return hn::IfThenElse(hn::Lt(x, lowest), hn::Zero(d), scaled);
+}
+
+// ---- rows and panels ------------------------------------------------------------------------------------------------
+
+/// Rows [count, width] with dense elements.
+template <class T>
+struct DenseRows {
+  const T* data;
+  Index row;
+};
+
+/// `count` rows as they lie in memory if that will do, else copied to `scratch` with a stride of `padded` ≥ width (0 beyond
+/// width). Rows that are not `alive` (null: all are) are taken as 0.
+template <class T>
+HWY_INLINE DenseRows<T> Dense(HeadRows<const T> x, Index first, Index count, Index width, Index padded,
+                              const bool* alive, T* scratch) {
+  bool all = true;
+  if (alive != nullptr)
+    for (Index i = 0; i < count; ++i) all &= alive[i];
+  // Rows a multiple of 1 KiB apart crowd into few sets of the cache.
+  const bool crowded = x.row * static_cast<Index>(sizeof(T)) % 1024 == 0 && x.row > width;
+  const T* from = x.data + first * x.row;
+  if (all && x.column == 1 && padded == width && !crowded) return {from, x.row};
+  for (Index i = 0; i < count; ++i, from += x.row) {
+    T* to = scratch + i * padded;
+    std::fill_n(to + width, padded - width, T{0});
+    if (alive != nullptr && !alive[i]) {
+      std::fill_n(to, width, T{0});
+    } else if (x.column == 1) {
+      std::copy_n(from, width, to);
+    } else {
+      for (Index d = 0; d < width; ++d) to[d] = from[d * x.column];
+    }
+  }
+  return {scratch, padded};
+}
+
+/// `to` = the transpose of a square of 128 bits a side.
+template <class T>
+HWY_INLINE void TransposeSquare(const T* from, Index from_row, T* to, Index to_row, T factor) {
+  if constexpr (sizeof(T) == 4) {
+    const hn::FixedTag<T, 4> d;
+    const auto f = hn::Set(d, factor);
+    const auto r0 = hn::LoadU(d, from), r1 = hn::LoadU(d, from + from_row), r2 = hn::LoadU(d, from + 2 * from_row),
+               r3 = hn::LoadU(d, from + 3 * from_row);
+    const auto even0 = hn::InterleaveLower(d, r0, r2), odd0 = hn::InterleaveLower(d, r1, r3);
+    const auto even1 = hn::InterleaveUpper(d, r0, r2), odd1 = hn::InterleaveUpper(d, r1, r3);
+    hn::StoreU(hn::Mul(f, hn::InterleaveLower(d, even0, odd0)), d, to);
+    hn::StoreU(hn::Mul(f, hn::InterleaveUpper(d, even0, odd0)), d, to + to_row);
+    hn::StoreU(hn::Mul(f, hn::InterleaveLower(d, even1, odd1)), d, to + 2 * to_row);
+    hn::StoreU(hn::Mul(f, hn::InterleaveUpper(d, even1, odd1)), d, to + 3 * to_row);
+  } else {
+    const hn::FixedTag<T, 2> d;
+    const auto f = hn::Set(d, factor);
+    const auto r0 = hn::LoadU(d, from), r1 = hn::LoadU(d, from + from_row);
+    hn::StoreU(hn::Mul(f, hn::InterleaveLower(d, r0, r1)), d, to);
+    hn::StoreU(hn::Mul(f, hn::InterleaveUpper(d, r0, r1)), d, to + to_row);
+  }
+}
+
+/// to [columns, rows] = factor · fromᵀ, from [rows, columns].
+template <class T>
+HWY_INLINE void Transpose(const T* from, Index from_row, Index rows, Index columns, T factor, T* to, Index to_row) {
+  constexpr Index side = 16 / static_cast<Index>(sizeof(T));
+  Index i = 0;
+  for (; i + side <= rows; i += side) {
+    Index j = 0;
+    for (; j + side <= columns; j += side)
+      TransposeSquare(from + i * from_row + j, from_row, to + j * to_row + i, to_row, factor);
+    for (; j < columns; ++j)
+      for (Index r = i; r < i + side; ++r) to[j * to_row + r] = factor * from[r * from_row + j];
+  }
+  for (; i < rows; ++i)
+    for (Index j = 0; j < columns; ++j) to[j * to_row + i] = factor * from[i * from_row + j];
+}
+
+/// A panel [width, panel] = factor · rowsᵀ, lanes beyond `count` 0.
+template <class T>
+HWY_INLINE void PackPanel(DenseRows<T> rows, Index count, Index width, T factor, T* to) {
+  if (count < panel<T>)
+    for (Index j = 0; j < width; ++j) std::fill_n(to + j * panel<T> + count, panel<T> - count, T{0});
+  Transpose(rows.data, rows.row, count, width, factor, to, panel<T>);
+}
+
+// ---- tiles of scores ------------------------------------------------------------------------------------------------
+
+/// Which keys of a block the vectors of a panel may see; positions are relative to the block.
+struct VisibleKeys {
+  Range of[panel_vectors];
+  Range all;   // from the first to the last one
+  bool equal;  // every vector sees all of them
+  bool any() const { return !all.empty(); }
+};
+
+template <class T>
+HWY_INLINE VisibleKeys Visible(const Band& band, Index query, Index queries, Range block) {
+  VisibleKeys keys;
+  keys.all = {block.count(), 0};
+  for (Index v = 0; v < panel_vectors; ++v) {
+    const Index first = query + v * lanes<T>, last = std::min(first + lanes<T>, queries) - 1;
+    Range& range = keys.of[v];
+    if (first <= last) range = band.keys_of(first, last, block);
+    if (range.empty()) {
+      range = {};
+      continue;
+    }
+    range = {range.begin - block.begin, range.end - block.begin};
+    keys.all = {std::min(keys.all.begin, range.begin), std::max(keys.all.end, range.end)};
+  }
+  keys.equal = true;
+  for (const Range& range : keys.of) keys.equal = keys.equal && range == keys.all;
+  return keys;
+}
+
+/// The products of a tile, sᵀ [keys, panel] = start + rows · panelᵀ, where some lane may see the key.
+template <class T>
+HWY_INLINE void Scores(const VisibleKeys& keys, DenseRows<T> rows, Index width, const T* packed, const T* start, T* s) {
+  constexpr Index L = lanes<T>;
+  const Index step = keys.equal ? keys.all.count() : edge_rows;
+  for (Index j = keys.all.begin; j < keys.all.end; j += step) {
+    const Index count = std::min(step, keys.all.end - j);
+    Index first = panel_vectors, last = -1;
+    for (Index v = 0; v < panel_vectors; ++v)
+      if (keys.of[v].begin < j + count && keys.of[v].end > j) {
+        first = std::min(first, v);
+        last = v;
+      }
+    if (last < first) continue;
+    const TileProduct<T> product{width,          rows.data + j * rows.row, rows.row, 1, packed + first * L, panel<T>,
+                                 start + first * L, 0, s + j * panel<T> + first * L, panel<T>};
+    Multiply(product, count, last - first + 1);
+  }
+}
+
+/// C [rows, panel] += Σ_keys a(row, key) · s(key, lane), each vector over its own keys; a(r, j) lies at r + j · a_step.
+template <class T>
+HWY_INLINE void AddProducts(const VisibleKeys& keys, DenseRows<T> a, const T* s, Index rows, T* c) {
+  constexpr Index L = lanes<T>;
+  for (Index v = 0; v < panel_vectors; ++v) {
+    const Range range = keys.equal ? keys.all : keys.of[v];
+    if (range.empty()) continue;
+    const TileProduct<T> product{range.count(),  a.data + range.begin * a.row,      1, a.row,
+                                 s + range.begin * panel<T> + v * L, panel<T>, c + v * L, panel<T>, c + v * L, panel<T>};
+    Multiply(product, rows, keys.equal ? panel_vectors : 1);
+    if (keys.equal) return;
+  }
+}
+
+/// The scores of one vector of queries as they are after masks: inside the band, with the terms of pairs.
+template <class T>
+struct MaskedScores {
+  using D = hn::ScalableTag<T>;
+  using V = hn::Vec<D>;
+  const T* s;
+  const T* terms;  // or null
+  bool cut;        // some pair is outside the band
+  T first, last;   // lanes that may see key 0 of the block; both move by 1 a key
+  V lane;
+
+  MaskedScores(const Band& band, Index query, Index queries, Range block, Range keys, Index v, const T* s_,
+               const T* terms_)
+      : s(s_ + v * lanes<T>), terms(terms_ == nullptr ? nullptr : terms_ + v * lanes<T>) {
+    const Index begin = query + v * lanes<T>, end = std::min(begin + lanes<T>, queries);
+    cut = band.cuts(begin, end - 1, {keys.begin + block.begin, keys.end + block.begin});
+    // Far bounds are brought near, where a T holds every integer.
+    const Index near = 4096;
+    first = static_cast<T>(std::clamp(block.begin - band.high - begin, -near, near));
+    last = static_cast<T>(std::clamp(block.begin - band.low - begin, -near, near));
+    lane = hn::Iota(D(), 0);
+  }
+  HWY_INLINE V At(Index j) const {
+    const D d;
+    const V lowest = hn::Set(d, -std::numeric_limits<T>::infinity());
+    V x = hn::LoadU(d, s + j * panel<T>);
+    if (terms != nullptr) {
+      const V term = hn::LoadU(d, terms + j * panel<T>);
+      // A selection: what is forbidden may be NaN.
+      x = hn::IfThenElse(hn::Eq(term, lowest), lowest, hn::Add(x, term));
+    }
+    if (cut) {
+      const T at = static_cast<T>(j);
+      const auto inside = hn::And(hn::Ge(lane, hn::Set(d, first + at)), hn::Le(lane, hn::Set(d, last + at)));
+      x = hn::IfThenElse(inside, x, lowest);
+    }
+    return x;
+  }
+};
+
+}  // namespace capstan::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
