@@ -30,8 +30,9 @@ struct AttentionProblem {
 /// or is taken as 0. The last axes of the results are dense. The same bytes for any thread count; memory grows with T.
 void attention(const AttentionProblem& problem, View out, View logsumexp);
 
-/// The gradients of ⟨dout, out⟩, from what `attention` returned. dbias, if it has a layout, is [B, H, Tq, Tk], row-major.
+/// The gradients of ⟨dout, out⟩, from what `attention` returned; those without a layout are not wanted. dbias is
+/// [B, H, Tq, Tk], row-major.
 void attention_backward(const AttentionProblem& problem, ConstView out, ConstView logsumexp, ConstView dout, View dq,
-                        View dk, View dv, View dbias = {});
+                        View dk, View dv, View dbias);
 
 }  // namespace capstan::kernels

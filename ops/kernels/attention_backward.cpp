@@ -60,51 +60,72 @@ struct BackwardTiles {
   }
 };
 
+/// One head's statistics [Tq].
+template <class T>
+struct HeadStatistic {
+  const T* data;
+  Index step;
+  HeadStatistic(ConstView x, Index b, Index h)
+      : data(x.data<T>() + b * x.layout->stride(0) + h * x.layout->stride(1)), step(x.layout->stride(2)) {}
+  T operator[](Index i) const { return data[i * step]; }
+};
+
+template <class T>
+bool HasDeadQueries(const BackwardProblem& b, Index batch, Index key_head) {
+  for (Index h = key_head * b.s.group; h < (key_head + 1) * b.s.group; ++h) {
+    const HeadStatistic<T> logsumexp(b.logsumexp, batch, h);
+    for (Index i = 0; i < b.s.queries; ++i)
+      if (logsumexp[i] == -std::numeric_limits<T>::infinity()) return true;
+  }
+  return false;
+}
+
 /// One head of queries, packed: as panels to be multiplied by K and V, as rows for dK and dV.
 template <class T>
 struct PackedHead {
   Index width, value_width, queries, panels;
-  Scratch<T> memory;
+  bool dead;
+  Scratch<T> memory, q_copy, dout_copy;
+  Scratch<bool> alive;
   T *q, *dout, *minus_logsumexp, *minus_delta;  // by panels
   DenseRows<T> q_rows, dout_rows;
-  std::optional<Scratch<T>> q_copy, dout_copy;
 
-  PackedHead(const AttentionSizes& s)
-      : width(s.width),
-        value_width(s.value_width),
-        queries(s.queries),
-        panels((s.queries + panel<T> - 1) / panel<T>),
-        memory(panels * panel<T> * (s.width + s.value_width + 2)) {
+  PackedHead(const BackwardProblem& b, Index batch, Index key_head)
+      : width(b.s.width),
+        value_width(b.s.value_width),
+        queries(b.s.queries),
+        panels((queries + panel<T> - 1) / panel<T>),
+        dead(HasDeadQueries<T>(b, batch, key_head)),
+        memory(panels * panel<T> * (width + value_width + 2)),
+        q_copy(dead || !InPlace(b.p.q.layout->stride(3), width) ? queries * Padded<T>(width) : 0),
+        dout_copy(dead || !InPlace(b.dout.layout->stride(3), value_width) ? queries * Padded<T>(value_width) : 0),
+        alive(queries) {
     q = memory.data();
     dout = q + panels * panel<T> * width;
     minus_logsumexp = dout + panels * panel<T> * value_width;
     minus_delta = minus_logsumexp + panels * panel<T>;
   }
 
+  /// Rows that crowd are no matter here: they are read by vectors, one after the other.
+  static bool InPlace(Index column, Index columns) { return column == 1 && columns % lanes<T> == 0; }
+
   /// Queries without keys are taken as zeros, and so are their cotangents.
-  DenseRows<T> Rows(HeadRows<const T> x, Index columns, const bool* alive, std::optional<Scratch<T>>& copy) {
-    // Rows that crowd are no matter: they are read by vectors, one after the other.
-    if (x.column == 1 && columns % lanes<T> == 0 && alive == nullptr) return {x.data, x.row};
-    if (!copy) copy.emplace(queries * Padded<T>(columns));
-    return Dense(x, 0, queries, columns, Padded<T>(columns), alive, copy->data());
+  DenseRows<T> Rows(HeadRows<const T> x, Index columns, T* copy) const {
+    if (!dead && InPlace(x.column, columns)) return {x.data, x.row};
+    for (Index i = 0; i < queries; ++i) CopyRow(x, i, columns, Padded<T>(columns), alive[i], copy + i * Padded<T>(columns));
+    return {copy, Padded<T>(columns)};
   }
 
   void Pack(const BackwardProblem& b, Index batch, Index h) {
     const HeadRows<const T> out(b.out, batch, h);
-    const Layout& statistic = *b.logsumexp.layout;
-    const T* logsumexp = b.logsumexp.data<T>() + batch * statistic.stride(0) + h * statistic.stride(1);
+    const HeadStatistic<T> logsumexp(b.logsumexp, batch, h);
     const T lowest = -std::numeric_limits<T>::infinity();
-    Scratch<bool> alive(queries);
-    bool all = true;
     for (Index i = 0; i < queries; ++i) {
-      const T value = logsumexp[i * statistic.stride(2)];
-      alive[i] = value != lowest;
-      all &= alive[i];
-      minus_logsumexp[i] = alive[i] ? -value * std::numbers::log2e_v<T> : lowest;
+      alive[i] = logsumexp[i] != lowest;
+      minus_logsumexp[i] = alive[i] ? -logsumexp[i] * std::numbers::log2e_v<T> : lowest;
     }
-    const bool* lives = all ? nullptr : alive.data();
-    q_rows = Rows(HeadRows<const T>(b.p.q, batch, h), width, lives, q_copy);
-    dout_rows = Rows(HeadRows<const T>(b.dout, batch, h), value_width, lives, dout_copy);
+    q_rows = Rows(HeadRows<const T>(b.p.q, batch, h), width, q_copy.data());
+    dout_rows = Rows(HeadRows<const T>(b.dout, batch, h), value_width, dout_copy.data());
     for (Index i = 0; i < queries; ++i)
       minus_delta[i] = -Dot(dout_rows.data + i * dout_rows.row, out.data + i * out.row, out.column);
     // Lanes beyond the last query weigh nothing.
@@ -225,9 +246,11 @@ HWY_INLINE void BackwardTile(const BackwardProblem& b, const Band& band, const P
       for (Index j = visible.all.begin; j < visible.all.end; ++j) to[i * s.keys + j] = t.gradients[j * panel<T> + i];
   }
   const bool edge = !visible.equal;
-  AddKeyGradients(band, edge, block, visible.all, query, count, t.weights, head.dout_rows, s.value_width, t.dv);
-  AddKeyGradients(band, edge, block, visible.all, query, count, t.gradients, head.q_rows, s.width, t.dk);
-  AddProducts(visible, keys, t.gradients, s.width, dq);
+  if (b.dv.layout != nullptr)
+    AddKeyGradients(band, edge, block, visible.all, query, count, t.weights, head.dout_rows, s.value_width, t.dv);
+  if (b.dk.layout != nullptr)
+    AddKeyGradients(band, edge, block, visible.all, query, count, t.gradients, head.q_rows, s.width, t.dk);
+  if (b.dq.layout != nullptr) AddProducts(visible, keys, t.gradients, s.width, dq);
 }
 
 /// x (+)= factor · c for a block of keys.
@@ -265,7 +288,7 @@ HWY_ATTR void BackwardTask(const BackwardProblem& b, Index batch, Index key_head
                            Index dq_head) {
   const AttentionSizes& s = b.s;
   const Band band(b.p, batch);
-  PackedHead<T> head(s);
+  PackedHead<T> head(b, batch, key_head);
   BackwardTiles<T> tiles(b.p, s);
   const HeadRows<const T> k(b.p.k, batch, key_head), v(b.p.v, batch, key_head);
   const bool* alive = b.seen.of(batch, key_head);
@@ -285,8 +308,8 @@ HWY_ATTR void BackwardTask(const BackwardProblem& b, Index batch, Index key_head
         const bool* alive_here = alive == nullptr ? nullptr : alive + read.begin;
         const Index skipped = read.begin - block.begin;
         DenseRows<T> keys =
-            Dense(k, read.begin, read.count(), s.width, s.width, alive_here, tiles.keys + skipped * s.width);
-        DenseRows<T> values = Dense(v, read.begin, read.count(), s.value_width, s.value_width, alive_here,
+            Dense(k, read.begin, read.count(), s.width, alive_here, tiles.keys + skipped * s.width);
+        DenseRows<T> values = Dense(v, read.begin, read.count(), s.value_width, alive_here,
                                     tiles.values + skipped * s.value_width);
         keys.data -= skipped * keys.row;
         values.data -= skipped * values.row;
@@ -294,11 +317,13 @@ HWY_ATTR void BackwardTask(const BackwardProblem& b, Index batch, Index key_head
         for (Index at = queries.begin / panel<T>; at * panel<T> < queries.end; ++at)
           BackwardTile(b, band, head, batch, h, at * panel<T>, block, keys, values, dq + at * panel<T> * s.width, tiles);
       }
-      StoreKeyGradients(HeadRows<T>(b.dk, batch, key_head), block, s.width, static_cast<T>(b.p.scale), member > 0,
+      if (b.dk.layout != nullptr)
+        StoreKeyGradients(HeadRows<T>(b.dk, batch, key_head), block, s.width, static_cast<T>(b.p.scale), member > 0,
                         tiles.dk);
-      StoreKeyGradients(HeadRows<T>(b.dv, batch, key_head), block, s.value_width, T{1}, member > 0, tiles.dv);
+      if (b.dv.layout != nullptr)
+        StoreKeyGradients(HeadRows<T>(b.dv, batch, key_head), block, s.value_width, T{1}, member > 0, tiles.dv);
     }
-    if (b.chunks == 1) StoreQueryGradients(b, batch, h, 0, head.panels, dq, 0);
+    if (b.chunks == 1 && b.dq.layout != nullptr) StoreQueryGradients(b, batch, h, 0, head.panels, dq, 0);
   }
 }
 
@@ -308,8 +333,8 @@ void BackwardOf(BackwardProblem b) {
   const Index key_heads = s.batch * s.key_heads, blocks = (s.keys + block_keys - 1) / block_keys;
   if (b.dbias.layout != nullptr) std::fill_n(b.dbias.data<T>(), b.dbias.elements(), T{0});
   if (s.batch * s.heads == 0) {
-    fill(b.dk, 0);
-    fill(b.dv, 0);
+    for (const View& x : {b.dk, b.dv})
+      if (x.layout != nullptr) fill(x, 0);
     return;
   }
   b.chunks = std::clamp(blocks, Index{1}, key_heads >= 8 ? Index{1} : key_heads >= 4 ? Index{2} : Index{4});
@@ -336,6 +361,7 @@ void BackwardOf(BackwardProblem b) {
                       parts.data() + chunk * part + key_head * s.group * dq_head, dq_head);
     }
   });
+  if (b.dq.layout == nullptr) return;
   const Index panels_per_task = std::max(Index{1}, 50000 / std::max(Index{1}, panel<T> * s.width));
   const Index pieces = (panels + panels_per_task - 1) / panels_per_task;
   parallel_blocks(Region::attention, s.batch * s.heads * pieces, 1, [&](Index begin, Index end) {

@@ -187,7 +187,7 @@ HWY_ATTR void ForwardTask(const AttentionProblem& p, const AttentionSizes& s, co
       const Index first = query + at * panel<T>, count = std::min(panel<T>, s.queries - first);
       // Read once: no need to part rows that crowd.
       const DenseRows<T> rows = q.column == 1 ? DenseRows<T>{q.data + first * q.row, q.row}
-                                              : Dense(q, first, count, s.width, s.width, nullptr, copy.data());
+                                              : Dense(q, first, count, s.width, nullptr, copy.data());
       PackPanel(rows, count, s.width, factor, scratch.queries + at * scratch.d_panel);
     }
   }
@@ -196,9 +196,9 @@ HWY_ATTR void ForwardTask(const AttentionProblem& p, const AttentionSizes& s, co
   for (Index key = all.begin; key < all.end; key += block_keys) {
     const Range block{key, std::min(all.end, key + block_keys)};
     const bool* alive_here = alive == nullptr ? nullptr : alive + key;
-    const DenseRows<T> keys = Dense(k, key, block.count(), s.width, s.width, alive_here, scratch.keys);
+    const DenseRows<T> keys = Dense(k, key, block.count(), s.width, alive_here, scratch.keys);
     const DenseRows<T> values =
-        Dense(v, key, block.count(), s.value_width, s.value_width, alive_here, scratch.values);
+        Dense(v, key, block.count(), s.value_width, alive_here, scratch.values);
     for (Index at = 0; at < panels; ++at)
       ForwardTile(p, s, band, b, h, query + at * panel<T>, block, keys, values, at, scratch);
   }

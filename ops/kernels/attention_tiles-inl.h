@@ -165,30 +165,34 @@ struct DenseRows {
   Index row;
 };
 
-/// `count` rows as they lie in memory if that will do, else copied to `scratch` with a stride of `padded` ≥ width (0 beyond
-/// width). Rows that are not `alive` (null: all are) are taken as 0.
+/// Row i, 0 if it is not alive, and 0 from `width` to `padded`.
 template <class T>
-HWY_INLINE DenseRows<T> Dense(HeadRows<const T> x, Index first, Index count, Index width, Index padded,
-                              const bool* alive, T* scratch) {
+HWY_INLINE void CopyRow(HeadRows<const T> x, Index i, Index width, Index padded, bool alive, T* to) {
+  const T* from = x.data + i * x.row;
+  if (!alive) {
+    std::fill_n(to, width, T{0});
+  } else if (x.column == 1) {
+    std::copy_n(from, width, to);
+  } else {
+    for (Index d = 0; d < width; ++d) to[d] = from[d * x.column];
+  }
+  std::fill_n(to + width, padded - width, T{0});
+}
+
+/// `count` rows as they lie in memory if that will do, else copied to `scratch`. Rows that are not `alive` (null: all are)
+/// are taken as 0.
+template <class T>
+HWY_INLINE DenseRows<T> Dense(HeadRows<const T> x, Index first, Index count, Index width, const bool* alive,
+                              T* scratch) {
   bool all = true;
   if (alive != nullptr)
     for (Index i = 0; i < count; ++i) all &= alive[i];
   // Rows a multiple of 1 KiB apart crowd into few sets of the cache.
   const bool crowded = x.row * static_cast<Index>(sizeof(T)) % 1024 == 0 && x.row > width;
-  const T* from = x.data + first * x.row;
-  if (all && x.column == 1 && padded == width && !crowded) return {from, x.row};
-  for (Index i = 0; i < count; ++i, from += x.row) {
-    T* to = scratch + i * padded;
-    std::fill_n(to + width, padded - width, T{0});
-    if (alive != nullptr && !alive[i]) {
-      std::fill_n(to, width, T{0});
-    } else if (x.column == 1) {
-      std::copy_n(from, width, to);
-    } else {
-      for (Index d = 0; d < width; ++d) to[d] = from[d * x.column];
-    }
-  }
-  return {scratch, padded};
+  if (all && x.column == 1 && !crowded) return {x.data + first * x.row, x.row};
+  for (Index i = 0; i < count; ++i)
+    CopyRow(x, first + i, width, width, alive == nullptr || alive[i], scratch + i * width);
+  return {scratch, width};
 }
 
 /// `to` = the transpose of a square of 128 bits a side.

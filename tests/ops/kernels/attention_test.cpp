@@ -169,8 +169,8 @@ void expect_definition(const Attention<T>& a) {
       if (std::isfinite(y[i])) largest = std::max(largest, std::abs(y[i]));
     for (Index i = 0; i < y.elements(); ++i) {
       const bool exact = y[i] == 0 && !reached(i);
-      expect_near(static_cast<double>(x[i]), y[i], 0, exact ? 0 : epsilon<T> * std::max(60 * largest, 10 * want.cancelled),
-                  name);
+      expect_near(static_cast<double>(x[i]), y[i], 0,
+                  exact ? 0 : epsilon<T> * std::max(60 * largest, 10 * want.cancelled), name);
       if (testing::Test::HasFailure()) return;
     }
   };
@@ -204,12 +204,8 @@ TYPED_TEST_SUITE(AttentionKernels, Floats);
 
 Sizes random_sizes(Random& random, Index longest) {
   const Index key_heads = pick(random, 1, 2);
-  return {pick(random, 1, 2),
-          key_heads * pick(random, 1, 3),
-          key_heads,
-          pick(random, 1, longest),
-          pick(random, 1, longest),
-          pick(random, 1, 20),
+  return {pick(random, 1, 2),       key_heads * pick(random, 1, 3), key_heads,
+          pick(random, 1, longest), pick(random, 1, longest),       pick(random, 1, 20),
           pick(random, 1, 40)};
 }
 
@@ -378,7 +374,8 @@ TYPED_TEST(AttentionKernels, LaterKeysDoNotReachEarlierQueries) {
 TYPED_TEST(AttentionKernels, SameBytesForAnyThreadCount) {
   using T = TypeParam;
   Random random(9);
-  for (const Sizes& s : {Sizes{2, 8, 4, 150, 150, 16, 16}, Sizes{1, 2, 1, 400, 500, 32, 24}, Sizes{1, 4, 4, 260, 260, 16, 16}}) {
+  for (const Sizes& s :
+       {Sizes{2, 8, 4, 150, 150, 16, 16}, Sizes{1, 2, 1, 400, 500, 32, 24}, Sizes{1, 4, 4, 260, 260, 16, 16}}) {
     Attention<T> a(s, random);
     a.high = s.keys - s.queries;
     expect_same_bytes(Region::attention, [&] { return by_tiles(a).bytes(); });
