@@ -3,7 +3,9 @@
 //   Pᵀ  = 2^(K Qᵀ − lse)            dSᵀ = Pᵀ ⊙ (V dOᵀ − delta),  delta = Σ_d dO ⊙ O
 //   dV += Pᵀ dO     dK += dSᵀ Q     dQᵀ += Kᵀ dSᵀ                (scale at the end)
 //
-// Accumulators start at −lse and at −delta, which makes the subtractions free. A task is one head of keys and a chunk of its
+// The accumulators of dP start at −delta, which makes that subtraction free; those of the scores start at 0, since their
+// sums must be the forward's to the bit (starting at −lse, each step would round at the size of lse: with scores of 2500 an
+// f32 weight is off by 1.5e-3, and so by 2e-4). A task is one head of keys and a chunk of its
 // blocks of keys; it walks over the query heads of the group, its blocks, and the panels that see them. The number of
 // chunks depends on the shape alone. Each has dQ's of its own, which are summed in order: no atomics, the same bytes for
 // any number of threads. The picture is in attention_tiles-inl.h.
@@ -155,9 +157,10 @@ struct PackedHead {
 /// Products become weights Pᵀ (those that dropout keeps, scaled) and gradients of scores dSᵀ; 0 where a vector of queries
 /// does not see a key of the tile.
 template <class T>
-HWY_INLINE void Differentiate(const MaskedScores<T>& masked, Range keys, Range all, const T* minus_delta,
-                              const T* factors, T* weights, T* gradients) {
+HWY_INLINE void Differentiate(const MaskedScores<T>& masked, Range keys, Range all, const T* minus_logsumexp,
+                              const T* minus_delta, const T* factors, T* weights, T* gradients) {
   const hn::ScalableTag<T> d;
+  const auto shift = hn::LoadU(d, minus_logsumexp);
   const auto zero = hn::Zero(d);
   for (Index j = all.begin; j < all.end; ++j) {
     T* p_at = weights + j * panel<T>;
@@ -167,7 +170,7 @@ HWY_INLINE void Differentiate(const MaskedScores<T>& masked, Range keys, Range a
       hn::StoreU(zero, d, ds_at);
       continue;
     }
-    auto p = Exp2(d, masked.At(j));
+    const auto p = Exp2(d, hn::Add(masked.At(j), shift));
     auto dp = hn::LoadU(d, ds_at);
     if (factors != nullptr) {
       const auto factor = hn::LoadU(d, factors + j * panel<T>);
@@ -222,7 +225,7 @@ HWY_INLINE void BackwardTile(const BackwardProblem& b, const Band& band, const P
   if (t.terms != nullptr && !pair_terms(b.p, pairs, std::numbers::log2e_v<T>, t.terms)) return;
   if (t.factors != nullptr) dropout_factors(b.p, pairs, t.factors);
   const T* minus_delta = head.minus_delta + query;
-  Scores(visible, keys, s.width, head.q + query * s.width, head.minus_logsumexp + query, t.weights);
+  Scores(visible, keys, s.width, head.q + query * s.width, t.zeros, t.weights);
   Scores(visible, values, s.value_width, head.dout + query * s.value_width,
          t.factors == nullptr ? minus_delta : t.zeros, t.gradients);
   for (Index v = 0; v < panel_vectors; ++v) {
@@ -237,7 +240,7 @@ HWY_INLINE void BackwardTile(const BackwardProblem& b, const Band& band, const P
       continue;
     }
     const MaskedScores<T> masked(band, query, s.queries, block, range, v, t.weights, t.terms);
-    Differentiate(masked, range, visible.all, minus_delta + lane, t.factors == nullptr ? nullptr : t.factors + lane,
+    Differentiate(masked, range, visible.all, head.minus_logsumexp + query + lane, minus_delta + lane, t.factors == nullptr ? nullptr : t.factors + lane,
                   t.weights + lane, t.gradients + lane);
   }
   if (b.dbias.layout != nullptr) {
