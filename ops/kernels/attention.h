@@ -18,11 +18,11 @@ struct AttentionProblem {
   double scale = 1;
   /// Query i may see key j only if low ≤ j − i ≤ high.
   Index low = 0, high = 0;
-  ConstView lengths = {};               ///< [B] i32, each in [0, Tk]: batch b has the keys j < lengths[b]
-  ConstView keep = {};                  ///< boolean, stretched to [B, H, Tq, Tk]: true where a query may see a key
-  ConstView bias = {};                  ///< stretched to [B, H, Tq, Tk]; added to the scaled scores
-  std::optional<Keep> dropout = {};     ///< which weights are kept, by row-major index in [B, H, Tq, Tk]
-  double dropout_factor = 1;            ///< of those that are
+  ConstView lengths = {};            ///< [B] i32, each in [0, Tk]: batch b has the keys j < lengths[b]
+  ConstView keep = {};               ///< boolean, stretched to [B, H, Tq, Tk]: true where a query may see a key
+  ConstView bias = {};               ///< stretched to [B, H, Tq, Tk]; added to the scaled scores
+  std::optional<Keep> dropout = {};  ///< which weights are kept, by row-major index in [B, H, Tq, Tk]
+  double dropout_factor = 1;         ///< of those that are
 };
 
 /// out [B, H, Tq, Dv] = dropout(softmax(scale · q kᵀ + bias, where allowed)) · v, logsumexp [B, H, Tq] of those scores.

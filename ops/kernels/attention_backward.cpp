@@ -114,7 +114,8 @@ struct PackedHead {
   /// Queries without keys are taken as zeros, and so are their cotangents.
   DenseRows<T> Rows(HeadRows<const T> x, Index columns, T* copy) const {
     if (!dead && InPlace(x.column, columns)) return {x.data, x.row};
-    for (Index i = 0; i < queries; ++i) CopyRow(x, i, columns, Padded<T>(columns), alive[i], copy + i * Padded<T>(columns));
+    for (Index i = 0; i < queries; ++i)
+      CopyRow(x, i, columns, Padded<T>(columns), alive[i], copy + i * Padded<T>(columns));
     return {copy, Padded<T>(columns)};
   }
 
@@ -147,7 +148,8 @@ struct PackedHead {
     auto sum = hn::Zero(d);
     Index i = 0;
     if (b_step == 1)
-      for (; i + lanes<T> <= value_width; i += lanes<T>) sum = hn::MulAdd(hn::LoadU(d, a + i), hn::LoadU(d, b + i), sum);
+      for (; i + lanes<T> <= value_width; i += lanes<T>)
+        sum = hn::MulAdd(hn::LoadU(d, a + i), hn::LoadU(d, b + i), sum);
     T total = hn::GetLane(hn::SumOfLanes(d, sum));
     for (; i < value_width; ++i) total += a[i] * b[i * b_step];
     return total;
@@ -214,8 +216,8 @@ HWY_INLINE void AddKeyGradients(const Band& band, bool edge, Range block, Range 
 
 /// One panel of queries against one block of keys.
 template <class T>
-HWY_INLINE void BackwardTile(const BackwardProblem& b, const Band& band, const PackedHead<T>& head, Index batch, Index h,
-                             Index query, Range block, DenseRows<T> keys, DenseRows<T> values, T* dq,
+HWY_INLINE void BackwardTile(const BackwardProblem& b, const Band& band, const PackedHead<T>& head, Index batch,
+                             Index h, Index query, Range block, DenseRows<T> keys, DenseRows<T> values, T* dq,
                              BackwardTiles<T>& t) {
   const AttentionSizes& s = b.s;
   const VisibleKeys visible = Visible<T>(band, query, s.queries, block);
@@ -240,8 +242,8 @@ HWY_INLINE void BackwardTile(const BackwardProblem& b, const Band& band, const P
       continue;
     }
     const MaskedScores<T> masked(band, query, s.queries, block, range, v, t.weights, t.terms);
-    Differentiate(masked, range, visible.all, head.minus_logsumexp + query + lane, minus_delta + lane, t.factors == nullptr ? nullptr : t.factors + lane,
-                  t.weights + lane, t.gradients + lane);
+    Differentiate(masked, range, visible.all, head.minus_logsumexp + query + lane, minus_delta + lane,
+                  t.factors == nullptr ? nullptr : t.factors + lane, t.weights + lane, t.gradients + lane);
   }
   if (b.dbias.layout != nullptr) {
     T* to = b.dbias.data<T>() + ((batch * s.heads + h) * s.queries + query) * s.keys + block.begin;
@@ -310,19 +312,19 @@ HWY_ATTR void BackwardTask(const BackwardProblem& b, Index batch, Index key_head
       if (!read.empty()) {
         const bool* alive_here = alive == nullptr ? nullptr : alive + read.begin;
         const Index skipped = read.begin - block.begin;
-        DenseRows<T> keys =
-            Dense(k, read.begin, read.count(), s.width, alive_here, tiles.keys + skipped * s.width);
-        DenseRows<T> values = Dense(v, read.begin, read.count(), s.value_width, alive_here,
-                                    tiles.values + skipped * s.value_width);
+        DenseRows<T> keys = Dense(k, read.begin, read.count(), s.width, alive_here, tiles.keys + skipped * s.width);
+        DenseRows<T> values =
+            Dense(v, read.begin, read.count(), s.value_width, alive_here, tiles.values + skipped * s.value_width);
         keys.data -= skipped * keys.row;
         values.data -= skipped * values.row;
         const Range queries = band.queries_of(read.begin, read.end - 1, {0, s.queries});
         for (Index at = queries.begin / panel<T>; at * panel<T> < queries.end; ++at)
-          BackwardTile(b, band, head, batch, h, at * panel<T>, block, keys, values, dq + at * panel<T> * s.width, tiles);
+          BackwardTile(b, band, head, batch, h, at * panel<T>, block, keys, values, dq + at * panel<T> * s.width,
+                       tiles);
       }
       if (b.dk.layout != nullptr)
         StoreKeyGradients(HeadRows<T>(b.dk, batch, key_head), block, s.width, static_cast<T>(b.p.scale), member > 0,
-                        tiles.dk);
+                          tiles.dk);
       if (b.dv.layout != nullptr)
         StoreKeyGradients(HeadRows<T>(b.dv, batch, key_head), block, s.value_width, T{1}, member > 0, tiles.dv);
     }

@@ -104,7 +104,8 @@ HWY_INLINE void Weigh(const MaskedScores<T>& masked, Range keys, T* scores, T* m
   const V correction = Exp2(d, hn::Sub(before, shift));
   hn::StoreU(hn::MulAdd(hn::LoadU(d, sums), correction, hn::Add(sum0, sum1)), d, sums);
   hn::StoreU(top, d, most);
-  if (hn::AllTrue(d, hn::Eq(correction, hn::Set(d, T{1})))) return;
+  // Nothing to correct: the maximum stands, or nothing has been summed yet.
+  if (hn::AllTrue(d, hn::Eq(correction, hn::Set(d, T{1}))) || hn::AllTrue(d, hn::Eq(before, lowest))) return;
   for (Index i = 0; i < value_width; ++i) {
     T* at = outputs + i * panel<T>;
     hn::StoreU(hn::Mul(correction, hn::LoadU(d, at)), d, at);

@@ -28,6 +28,7 @@
 #include <capstan/ops/kernels/attention_parts.h>
 #include <capstan/ops/kernels/math-inl.h>
 
+#include <algorithm>
 #include <limits>
 
 HWY_BEFORE_NAMESPACE();
@@ -42,8 +43,6 @@ template <class T>
 inline constexpr Index panel = panel_vectors * lanes<T>;
 /// Keys of a block; its tile of scores stays in the first-level cache.
 inline constexpr Index block_keys = 96;
-/// Rows whose ranges of lanes are cut together at the edge of a band.
-inline constexpr Index edge_rows = 8;
 
 // ---- products -------------------------------------------------------------------------------------------------------
 
@@ -65,8 +64,8 @@ struct TileProduct {
 template <class T>
 constexpr Index tile_rows(Index vectors) {
   const bool many_registers = lanes<T> * sizeof(T) == 64;
-  if (vectors == 4) return many_registers ? 6 : 3;
-  return many_registers ? 8 : vectors == 3 ? 4 : 6;
+  const Index wide[] = {16, 12, 8, 6}, narrow[] = {8, 6, 4, 3};
+  return many_registers ? wide[vectors - 1] : narrow[vectors - 1];
 }
 
 template <Index rows, Index vectors, class T>
@@ -75,9 +74,11 @@ HWY_INLINE void Tile(const TileProduct<T>& p, Index row) {
   using V = hn::Vec<decltype(d)>;
   constexpr Index L = lanes<T>;
   V sum[rows][vectors];
-  const T* start = p.start + row * p.start_row;
+  // Copies, since a store to C might change p for all that the compiler knows.
+  const Index start_row = p.start_row, c_row = p.c_row;
+  const T* start = p.start + row * start_row;
   for (Index r = 0; r < rows; ++r)
-    for (Index v = 0; v < vectors; ++v) sum[r][v] = hn::LoadU(d, start + r * p.start_row + v * L);
+    for (Index v = 0; v < vectors; ++v) sum[r][v] = hn::LoadU(d, start + r * start_row + v * L);
   const T* a = p.a + row * p.a_row;
   const T* b = p.b;
   const Index a_row = p.a_row, a_step = p.a_step, b_row = p.b_row;
@@ -91,9 +92,9 @@ HWY_INLINE void Tile(const TileProduct<T>& p, Index row) {
     a += a_step;
     b += b_row;
   }
-  T* c = p.c + row * p.c_row;
+  T* c = p.c + row * c_row;
   for (Index r = 0; r < rows; ++r)
-    for (Index v = 0; v < vectors; ++v) hn::StoreU(sum[r][v], d, c + r * p.c_row + v * L);
+    for (Index v = 0; v < vectors; ++v) hn::StoreU(sum[r][v], d, c + r * c_row + v * L);
 }
 
 template <Index vectors, class T>
@@ -101,6 +102,12 @@ HWY_NOINLINE void TileRows(const TileProduct<T>& p, Index rows) {
   constexpr Index most = tile_rows<T>(vectors);
   Index row = 0;
   for (; row + most <= rows; row += most) Tile<most, vectors>(p, row);
+  if constexpr (most > 8) {
+    if (row + 8 <= rows) {
+      Tile<8, vectors>(p, row);
+      row += 8;
+    }
+  }
   if constexpr (most > 4) {
     if (row + 4 <= rows) {
       Tile<4, vectors>(p, row);
@@ -195,14 +202,29 @@ HWY_INLINE DenseRows<T> Dense(HeadRows<const T> x, Index first, Index count, Ind
   return {scratch, width};
 }
 
-/// `to` = the transpose of a square of 128 bits a side.
-template <class T>
-HWY_INLINE void TransposeSquare(const T* from, Index from_row, T* to, Index to_row, T factor) {
-  if constexpr (sizeof(T) == 4) {
-    const hn::FixedTag<T, 4> d;
-    const auto f = hn::Set(d, factor);
-    const auto r0 = hn::LoadU(d, from), r1 = hn::LoadU(d, from + from_row), r2 = hn::LoadU(d, from + 2 * from_row),
-               r3 = hn::LoadU(d, from + 3 * from_row);
+/// A vector whose n-th 128 bits come from `from` + n · step.
+template <class D, class T = hn::TFromD<D>>
+HWY_INLINE hn::Vec<D> LoadBlocks(D d, const T* from, Index step) {
+  if constexpr (hn::MaxLanes(D()) * sizeof(T) == 16) {
+    return hn::LoadU(d, from);
+  } else {
+    const hn::Half<D> half;
+    const Index blocks = static_cast<Index>(hn::MaxLanes(half) * sizeof(T) / 16);
+    const auto lower = LoadBlocks(half, from, step);
+    return hn::Combine(d, LoadBlocks(half, from + blocks * step, step), lower);
+  }
+}
+
+/// The transpose of a strip, as many rows as D has lanes by 128 bits: each block of four (f64: two) rows is transposed
+/// within its 128 bits.
+template <class D, class T = hn::TFromD<D>>
+HWY_INLINE void TransposeStrip(D d, const T* from, Index from_row, T factor, T* to, Index to_row) {
+  constexpr Index side = 16 / static_cast<Index>(sizeof(T));
+  const auto f = hn::Set(d, factor);
+  const auto r0 = LoadBlocks(d, from, side * from_row), r1 = LoadBlocks(d, from + from_row, side * from_row);
+  if constexpr (side == 4) {
+    const auto r2 = LoadBlocks(d, from + 2 * from_row, side * from_row),
+               r3 = LoadBlocks(d, from + 3 * from_row, side * from_row);
     const auto even0 = hn::InterleaveLower(d, r0, r2), odd0 = hn::InterleaveLower(d, r1, r3);
     const auto even1 = hn::InterleaveUpper(d, r0, r2), odd1 = hn::InterleaveUpper(d, r1, r3);
     hn::StoreU(hn::Mul(f, hn::InterleaveLower(d, even0, odd0)), d, to);
@@ -210,26 +232,33 @@ HWY_INLINE void TransposeSquare(const T* from, Index from_row, T* to, Index to_r
     hn::StoreU(hn::Mul(f, hn::InterleaveLower(d, even1, odd1)), d, to + 2 * to_row);
     hn::StoreU(hn::Mul(f, hn::InterleaveUpper(d, even1, odd1)), d, to + 3 * to_row);
   } else {
-    const hn::FixedTag<T, 2> d;
-    const auto f = hn::Set(d, factor);
-    const auto r0 = hn::LoadU(d, from), r1 = hn::LoadU(d, from + from_row);
     hn::StoreU(hn::Mul(f, hn::InterleaveLower(d, r0, r1)), d, to);
     hn::StoreU(hn::Mul(f, hn::InterleaveUpper(d, r0, r1)), d, to + to_row);
   }
 }
 
+/// The strips of `rows`; returns how many rows that is.
+template <class D, class T = hn::TFromD<D>>
+HWY_INLINE Index TransposeStrips(D d, const T* from, Index from_row, Index rows, Index columns, T factor, T* to,
+                                 Index to_row) {
+  constexpr Index side = 16 / static_cast<Index>(sizeof(T)), height = static_cast<Index>(hn::MaxLanes(D()));
+  Index i = 0;
+  for (; i + height <= rows; i += height) {
+    Index j = 0;
+    for (; j + side <= columns; j += side)
+      TransposeStrip(d, from + i * from_row + j, from_row, factor, to + j * to_row + i, to_row);
+    for (; j < columns; ++j)
+      for (Index r = i; r < i + height; ++r) to[j * to_row + r] = factor * from[r * from_row + j];
+  }
+  return i;
+}
+
 /// to [columns, rows] = factor · fromᵀ, from [rows, columns].
 template <class T>
 HWY_INLINE void Transpose(const T* from, Index from_row, Index rows, Index columns, T factor, T* to, Index to_row) {
-  constexpr Index side = 16 / static_cast<Index>(sizeof(T));
-  Index i = 0;
-  for (; i + side <= rows; i += side) {
-    Index j = 0;
-    for (; j + side <= columns; j += side)
-      TransposeSquare(from + i * from_row + j, from_row, to + j * to_row + i, to_row, factor);
-    for (; j < columns; ++j)
-      for (Index r = i; r < i + side; ++r) to[j * to_row + r] = factor * from[r * from_row + j];
-  }
+  Index i = TransposeStrips(hn::ScalableTag<T>(), from, from_row, rows, columns, factor, to, to_row);
+  i += TransposeStrips(hn::FixedTag<T, 16 / sizeof(T)>(), from + i * from_row, from_row, rows - i, columns, factor,
+                       to + i, to_row);
   for (; i < rows; ++i)
     for (Index j = 0; j < columns; ++j) to[j * to_row + i] = factor * from[i * from_row + j];
 }
@@ -272,38 +301,50 @@ HWY_INLINE VisibleKeys Visible(const Band& band, Index query, Index queries, Ran
   return keys;
 }
 
-/// The products of a tile, sᵀ [keys, panel] = start + rows · panelᵀ, where some lane may see the key.
-template <class T>
-HWY_INLINE void Scores(const VisibleKeys& keys, DenseRows<T> rows, Index width, const T* packed, const T* start, T* s) {
-  constexpr Index L = lanes<T>;
-  const Index step = keys.equal ? keys.all.count() : edge_rows;
-  for (Index j = keys.all.begin; j < keys.all.end; j += step) {
-    const Index count = std::min(step, keys.all.end - j);
+/// f(range of keys, first vector, vectors) for the stretches of keys that the same neighbouring vectors see.
+template <class F>
+HWY_INLINE void ForEachStretch(const VisibleKeys& keys, const F& f) {
+  if (keys.equal) return f(keys.all, Index{0}, panel_vectors);
+  Index cuts[2 * panel_vectors];
+  for (Index v = 0; v < panel_vectors; ++v) {
+    cuts[2 * v] = keys.of[v].begin;
+    cuts[2 * v + 1] = keys.of[v].end;
+  }
+  std::sort(cuts, cuts + 2 * panel_vectors);
+  for (Index i = 0; i + 1 < 2 * panel_vectors; ++i) {
+    const Range stretch{cuts[i], cuts[i + 1]};
+    if (stretch.empty()) continue;
     Index first = panel_vectors, last = -1;
     for (Index v = 0; v < panel_vectors; ++v)
-      if (keys.of[v].begin < j + count && keys.of[v].end > j) {
+      if (keys.of[v].begin <= stretch.begin && keys.of[v].end >= stretch.end) {
         first = std::min(first, v);
         last = v;
       }
-    if (last < first) continue;
-    const TileProduct<T> product{width,          rows.data + j * rows.row, rows.row, 1, packed + first * L, panel<T>,
-                                 start + first * L, 0, s + j * panel<T> + first * L, panel<T>};
-    Multiply(product, count, last - first + 1);
+    // Bounds grow with the vector, so what lies between two that see the stretch sees it too.
+    if (first <= last) f(stretch, first, last - first + 1);
   }
 }
 
-/// C [rows, panel] += Σ_keys a(row, key) · s(key, lane), each vector over its own keys; a(r, j) lies at r + j · a_step.
+/// The products of a tile, sᵀ [keys, panel] = start + rows · panelᵀ, where a vector of queries sees the key.
+template <class T>
+HWY_INLINE void Scores(const VisibleKeys& keys, DenseRows<T> rows, Index width, const T* packed, const T* start, T* s) {
+  ForEachStretch(keys, [&](Range range, Index vector, Index vectors) {
+    const Index lane = vector * lanes<T>;
+    const TileProduct<T> product{width,    rows.data + range.begin * rows.row, rows.row, 1,
+                                 packed + lane, panel<T>, start + lane, 0, s + range.begin * panel<T> + lane, panel<T>};
+    Multiply(product, range.count(), vectors);
+  });
+}
+
+/// C [rows, panel] += Σ_keys a(row, key) · s(key, lane), each vector over its own keys; a(r, j) lies at r + j · a.row.
 template <class T>
 HWY_INLINE void AddProducts(const VisibleKeys& keys, DenseRows<T> a, const T* s, Index rows, T* c) {
-  constexpr Index L = lanes<T>;
-  for (Index v = 0; v < panel_vectors; ++v) {
-    const Range range = keys.equal ? keys.all : keys.of[v];
-    if (range.empty()) continue;
-    const TileProduct<T> product{range.count(),  a.data + range.begin * a.row,      1, a.row,
-                                 s + range.begin * panel<T> + v * L, panel<T>, c + v * L, panel<T>, c + v * L, panel<T>};
-    Multiply(product, rows, keys.equal ? panel_vectors : 1);
-    if (keys.equal) return;
-  }
+  ForEachStretch(keys, [&](Range range, Index vector, Index vectors) {
+    const Index lane = vector * lanes<T>;
+    const TileProduct<T> product{range.count(), a.data + range.begin * a.row, 1, a.row,
+                                 s + range.begin * panel<T> + lane, panel<T>, c + lane, panel<T>, c + lane, panel<T>};
+    Multiply(product, rows, vectors);
+  });
 }
 
 /// The scores of one vector of queries as they are after masks: inside the band, with the terms of pairs.
