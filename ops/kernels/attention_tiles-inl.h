@@ -1,5 +1,5 @@
-// What the attention kernels are made of, for inclusion by SIMD .cpp files: the product of a few rows, 2^x, and moving rows
-// into panels and back.
+// What the attention kernels are made of, for inclusion by SIMD .cpp files: the product of a few rows, 2^x, and tiles of
+// scores. Not for: packing (attention_panels-inl.h).
 //
 // Lanes are queries. A panel is `panel` = 3 vectors of queries; whatever belongs to a query (scores, outputs, the maximum, the
 // sum) stands below its lane, so no statistic ever crosses lanes:
@@ -25,7 +25,7 @@
 #define CAPSTAN_OPS_KERNELS_ATTENTION_TILES_INL_H
 #endif
 
-#include <capstan/ops/kernels/attention_parts.h>
+#include <capstan/ops/kernels/attention_panels-inl.h>
 #include <capstan/ops/kernels/math-inl.h>
 
 #include <algorithm>
@@ -35,12 +35,6 @@ HWY_BEFORE_NAMESPACE();
 namespace capstan::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-template <class T>
-inline constexpr Index lanes = static_cast<Index>(hn::MaxLanes(hn::ScalableTag<T>()));
-/// Vectors of queries, and queries, in a panel.
-inline constexpr Index panel_vectors = 3;
-template <class T>
-inline constexpr Index panel = panel_vectors * lanes<T>;
 /// Keys of a block; its tile of scores stays in the first-level cache.
 inline constexpr Index block_keys = 96;
 
@@ -161,114 +155,6 @@ HWY_INLINE hn::Vec<D> Exp2(D d, hn::Vec<D> x) {
   const auto exponent = hn::ShiftLeft<narrow ? 23 : 52>(hn::BitCast(di, shifted));
   const auto scaled = hn::BitCast(d, hn::Add(hn::BitCast(di, y), exponent));
   return hn::IfThenElse(hn::Lt(x, lowest), hn::Zero(d), scaled);
-}
-
-// ---- rows and panels ------------------------------------------------------------------------------------------------
-
-/// Rows [count, width] with dense elements.
-template <class T>
-struct DenseRows {
-  const T* data;
-  Index row;
-};
-
-/// Row i, 0 if it is not alive, and 0 from `width` to `padded`.
-template <class T>
-HWY_INLINE void CopyRow(HeadRows<const T> x, Index i, Index width, Index padded, bool alive, T* to) {
-  const T* from = x.data + i * x.row;
-  if (!alive) {
-    std::fill_n(to, width, T{0});
-  } else if (x.column == 1) {
-    std::copy_n(from, width, to);
-  } else {
-    for (Index d = 0; d < width; ++d) to[d] = from[d * x.column];
-  }
-  std::fill_n(to + width, padded - width, T{0});
-}
-
-/// `count` rows as they lie in memory if that will do, else copied to `scratch`. Rows that are not `alive` (null: all are)
-/// are taken as 0.
-template <class T>
-HWY_INLINE DenseRows<T> Dense(HeadRows<const T> x, Index first, Index count, Index width, const bool* alive,
-                              T* scratch) {
-  bool all = true;
-  if (alive != nullptr)
-    for (Index i = 0; i < count; ++i) all &= alive[i];
-  // Rows a multiple of 1 KiB apart crowd into few sets of the cache.
-  const bool crowded = x.row * static_cast<Index>(sizeof(T)) % 1024 == 0 && x.row > width;
-  if (all && x.column == 1 && !crowded) return {x.data + first * x.row, x.row};
-  for (Index i = 0; i < count; ++i)
-    CopyRow(x, first + i, width, width, alive == nullptr || alive[i], scratch + i * width);
-  return {scratch, width};
-}
-
-/// A vector whose n-th 128 bits come from `from` + n · step.
-template <class D, class T = hn::TFromD<D>>
-HWY_INLINE hn::Vec<D> LoadBlocks(D d, const T* from, Index step) {
-  if constexpr (hn::MaxLanes(D()) * sizeof(T) == 16) {
-    return hn::LoadU(d, from);
-  } else {
-    const hn::Half<D> half;
-    const Index blocks = static_cast<Index>(hn::MaxLanes(half) * sizeof(T) / 16);
-    const auto lower = LoadBlocks(half, from, step);
-    return hn::Combine(d, LoadBlocks(half, from + blocks * step, step), lower);
-  }
-}
-
-/// The transpose of a strip, as many rows as D has lanes by 128 bits: each block of four (f64: two) rows is transposed
-/// within its 128 bits.
-template <class D, class T = hn::TFromD<D>>
-HWY_INLINE void TransposeStrip(D d, const T* from, Index from_row, T factor, T* to, Index to_row) {
-  constexpr Index side = 16 / static_cast<Index>(sizeof(T));
-  const auto f = hn::Set(d, factor);
-  const auto r0 = LoadBlocks(d, from, side * from_row), r1 = LoadBlocks(d, from + from_row, side * from_row);
-  if constexpr (side == 4) {
-    const auto r2 = LoadBlocks(d, from + 2 * from_row, side * from_row),
-               r3 = LoadBlocks(d, from + 3 * from_row, side * from_row);
-    const auto even0 = hn::InterleaveLower(d, r0, r2), odd0 = hn::InterleaveLower(d, r1, r3);
-    const auto even1 = hn::InterleaveUpper(d, r0, r2), odd1 = hn::InterleaveUpper(d, r1, r3);
-    hn::StoreU(hn::Mul(f, hn::InterleaveLower(d, even0, odd0)), d, to);
-    hn::StoreU(hn::Mul(f, hn::InterleaveUpper(d, even0, odd0)), d, to + to_row);
-    hn::StoreU(hn::Mul(f, hn::InterleaveLower(d, even1, odd1)), d, to + 2 * to_row);
-    hn::StoreU(hn::Mul(f, hn::InterleaveUpper(d, even1, odd1)), d, to + 3 * to_row);
-  } else {
-    hn::StoreU(hn::Mul(f, hn::InterleaveLower(d, r0, r1)), d, to);
-    hn::StoreU(hn::Mul(f, hn::InterleaveUpper(d, r0, r1)), d, to + to_row);
-  }
-}
-
-/// The strips of `rows`; returns how many rows that is.
-template <class D, class T = hn::TFromD<D>>
-HWY_INLINE Index TransposeStrips(D d, const T* from, Index from_row, Index rows, Index columns, T factor, T* to,
-                                 Index to_row) {
-  constexpr Index side = 16 / static_cast<Index>(sizeof(T)), height = static_cast<Index>(hn::MaxLanes(D()));
-  Index i = 0;
-  for (; i + height <= rows; i += height) {
-    Index j = 0;
-    for (; j + side <= columns; j += side)
-      TransposeStrip(d, from + i * from_row + j, from_row, factor, to + j * to_row + i, to_row);
-    for (; j < columns; ++j)
-      for (Index r = i; r < i + height; ++r) to[j * to_row + r] = factor * from[r * from_row + j];
-  }
-  return i;
-}
-
-/// to [columns, rows] = factor · fromᵀ, from [rows, columns].
-template <class T>
-HWY_INLINE void Transpose(const T* from, Index from_row, Index rows, Index columns, T factor, T* to, Index to_row) {
-  Index i = TransposeStrips(hn::ScalableTag<T>(), from, from_row, rows, columns, factor, to, to_row);
-  i += TransposeStrips(hn::FixedTag<T, 16 / sizeof(T)>(), from + i * from_row, from_row, rows - i, columns, factor,
-                       to + i, to_row);
-  for (; i < rows; ++i)
-    for (Index j = 0; j < columns; ++j) to[j * to_row + i] = factor * from[i * from_row + j];
-}
-
-/// A panel [width, panel] = factor · rowsᵀ, lanes beyond `count` 0.
-template <class T>
-HWY_INLINE void PackPanel(DenseRows<T> rows, Index count, Index width, T factor, T* to) {
-  if (count < panel<T>)
-    for (Index j = 0; j < width; ++j) std::fill_n(to + j * panel<T> + count, panel<T> - count, T{0});
-  Transpose(rows.data, rows.row, count, width, factor, to, panel<T>);
 }
 
 // ---- tiles of scores ------------------------------------------------------------------------------------------------
