@@ -1,4 +1,4 @@
-// Causal attention, forward and forward + backward, through the tape: attention/composed/{fwd,fwd_bwd}/BxHxTxD, f32.
+// Causal attention, forward and forward + backward, through the tape: attention/{fused,composed}/{fwd,fwd_bwd}/BxHxTxD, f32.
 // GFLOP/s counts the causal half: 2·B·H·T²·D forward, 3.5 times that with backward. Threads by OMP_NUM_THREADS.
 #include <capstan/autograd/create.h>
 #include <capstan/autograd/tape.h>
@@ -29,7 +29,11 @@ struct Operands {
         up(normal({.seed = 4}, s.shape())) {}
 };
 
-Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v) {
+using Attend = Tensor (*)(const Tensor&, const Tensor&, const Tensor&);
+Tensor fused(const Tensor& q, const Tensor& k, const Tensor& v) {
+  return attention(q, k, v, {.mask = Mask::causal()}).output;
+}
+Tensor composed(const Tensor& q, const Tensor& k, const Tensor& v) {
   return attention_reference(q, k, v, {.mask = Mask::causal()}).output;
 }
 
@@ -55,28 +59,42 @@ std::vector<double> by_loops(const Sizes& s, const Operands& in) {
   return out;
 }
 
-void check(const Sizes& s, const Operands& in) {
-  const Tensor out = attention(in.q, in.k, in.v);
-  const std::vector<double> values = out.to_doubles(), want = by_loops(s, in);
-  const std::vector<double> first(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(want.size()));
-  verify("attention/" + s.name(), tensor(first, {static_cast<Index>(first.size())}), want, 2e-5);
+struct Gradient {
+  Tensor q, k, v;
+};
+Gradient gradient(Attend attend, const Operands& in) {
+  Tape tape;
+  const Tensor q = tape.watch(in.q), k = tape.watch(in.k), v = tape.watch(in.v);
+  const Gradients g = tape.backward(attend(q, k, v), in.up);
+  return {g.of(q), g.of(k), g.of(v)};
 }
 
-void forward(benchmark::State& state, const Sizes& s) {
+void check(const std::string& name, Attend attend, const Sizes& s, const Operands& in) {
+  const std::vector<double> values = attend(in.q, in.k, in.v).to_doubles(), want = by_loops(s, in);
+  const std::vector<double> first(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(want.size()));
+  verify(name, tensor(first, {static_cast<Index>(first.size())}), want, 2e-5);
+}
+
+/// Against the composed gradients, which the tests prove.
+void check_gradient(const std::string& name, Attend attend, const Operands& in) {
+  const Gradient got = gradient(attend, in), want = gradient(composed, in);
+  verify(name + " dq", got.q, want.q.to_doubles(), 5e-5);
+  verify(name + " dk", got.k, want.k.to_doubles(), 5e-5);
+  verify(name + " dv", got.v, want.v.to_doubles(), 5e-5);
+}
+
+void forward(benchmark::State& state, const std::string& name, Attend attend, const Sizes& s) {
   const Operands in(s);
-  check(s, in);
-  for (auto _ : state) benchmark::DoNotOptimize(attention(in.q, in.k, in.v));
+  check(name, attend, s, in);
+  for (auto _ : state) benchmark::DoNotOptimize(attend(in.q, in.k, in.v));
   count_work(state, s.operations(), 4.0 * static_cast<double>(s.shape().elements()) * 4);
 }
 
-void forward_backward(benchmark::State& state, const Sizes& s) {
+void forward_backward(benchmark::State& state, const std::string& name, Attend attend, const Sizes& s) {
   const Operands in(s);
-  check(s, in);
-  for (auto _ : state) {
-    Tape tape;
-    const Tensor q = tape.watch(in.q), k = tape.watch(in.k), v = tape.watch(in.v);
-    benchmark::DoNotOptimize(tape.backward(attention(q, k, v), in.up));
-  }
+  check(name, attend, s, in);
+  check_gradient(name, attend, in);
+  for (auto _ : state) benchmark::DoNotOptimize(gradient(attend, in));
   count_work(state, 3.5 * s.operations(), 8.0 * static_cast<double>(s.shape().elements()) * 4);
 }
 
@@ -85,13 +103,20 @@ void forward_backward(benchmark::State& state, const Sizes& s) {
 
 int main(int count, char** arguments) {
   using namespace capstan::bench;
-  for (const Sizes& s : sizes) {
-    benchmark::RegisterBenchmark(("attention/composed/fwd/" + s.name()).c_str(), [&s](benchmark::State& state) {
-      forward(state, s);
-    })->UseRealTime();
-    benchmark::RegisterBenchmark(("attention/composed/fwd_bwd/" + s.name()).c_str(), [&s](benchmark::State& state) {
-      forward_backward(state, s);
-    })->UseRealTime();
-  }
+  struct Path {
+    const char* name;
+    Attend attend;
+  };
+  for (const Path& path : {Path{"fused", fused}, Path{"composed", composed}})
+    for (const Sizes& s : sizes) {
+      const auto add = [&](const char* what, auto* run) {
+        const std::string name = fmt::format("attention/{}/{}/{}", path.name, what, s.name());
+        benchmark::RegisterBenchmark(name.c_str(), [=, attend = path.attend, &s](benchmark::State& state) {
+          run(state, name, attend, s);
+        })->UseRealTime();
+      };
+      add("fwd", forward);
+      add("fwd_bwd", forward_backward);
+    }
   return capstan::bench::main(count, arguments);
 }

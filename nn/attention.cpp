@@ -23,6 +23,12 @@ Tensor join_heads(const Tensor& x) {
   return reshape(permute(x, {0, 2, 1, 3}), Shape{shape[0], shape[2], shape[1] * shape[3]});
 }
 
+/// Attention whose weights nobody asks for.
+Tensor mix(AttentionKernel kernel, const Tensor& q, const Tensor& k, const Tensor& v, const Mask& mask) {
+  return kernel == AttentionKernel::fused ? attention(q, k, v, {.mask = mask}).output
+                                          : attention_reference(q, k, v, {.mask = mask}).output;
+}
+
 const SingleHeadAttention::Config& checked(const SingleHeadAttention::Config& config) {
   if (config.d_model <= 0 || config.d_k <= 0 || config.d_v <= 0)
     fail("SingleHeadAttention: d_model, d_k and d_v must be positive; got {}, {} and {}", config.d_model, config.d_k,
@@ -47,10 +53,16 @@ const MultiHeadAttention::Config& checked(const MultiHeadAttention::Config& conf
 }  // namespace
 
 SingleHeadAttention::SingleHeadAttention(Init& init, const Config& config)
-    : query(init,
+    : kernel(config.kernel),
+      query(init,
             {.in = checked(config).d_model, .out = config.d_k, .bias = config.bias, .deviation = config.deviation}),
       key(init, {.in = config.d_model, .out = config.d_k, .bias = config.bias, .deviation = config.deviation}),
       value(init, {.in = config.d_model, .out = config.d_v, .bias = config.bias, .deviation = config.deviation}) {}
+
+Tensor SingleHeadAttention::operator()(const Tensor& x, const Mask& mask) const {
+  check_sequence("SingleHeadAttention", "x", x, query.weight.shape()[1]);
+  return join_heads(mix(kernel, split_heads(query(x), 1), split_heads(key(x), 1), split_heads(value(x), 1), mask));
+}
 
 AttentionResult SingleHeadAttention::attend(const Tensor& x, const Tensor& memory, const Mask& mask) const {
   check_sequence("SingleHeadAttention", "x", x, query.weight.shape()[1]);
@@ -66,6 +78,7 @@ MultiHeadAttention::MultiHeadAttention(Init& init, const Config& config)
       kv_heads(config.kv_heads > 0 ? config.kv_heads : config.heads),
       rotary(config.rotary),
       rotary_base(config.rotary_base),
+      kernel(config.kernel),
       query(init, {.in = config.width, .out = config.width, .bias = config.bias, .deviation = config.deviation}),
       key(init, {.in = config.memory_width > 0 ? config.memory_width : config.width,
                  .out = config.width / config.heads * kv_heads,
@@ -92,24 +105,48 @@ Tensor MultiHeadAttention::placed(const Tensor& x, Index count, Index start) con
   return split;
 }
 
-AttentionResult MultiHeadAttention::attend(const Tensor& x, const Tensor& keys, const Tensor& values,
-                                           const Mask& mask) const {
+MultiHeadAttention::Operands MultiHeadAttention::operands(const Tensor& x, const Tensor& keys,
+                                                          const Tensor& values) const {
   check_sequence("MultiHeadAttention", "x", x, query.weight.shape()[1]);
   check_sequence("MultiHeadAttention", "memory of keys", keys, key.weight.shape()[1]);
   check_sequence("MultiHeadAttention", "memory of values", values, value.weight.shape()[1]);
-  AttentionResult result = attention_reference(placed(query(x), heads), placed(key(keys), kv_heads),
-                                               split_heads(value(values), kv_heads), {.mask = mask});
+  return {placed(query(x), heads), placed(key(keys), kv_heads), split_heads(value(values), kv_heads)};
+}
+
+MultiHeadAttention::Operands MultiHeadAttention::operands(const Tensor& x, const KeyValueCache& cache,
+                                                          KeyValueCache& longer) const {
+  check_sequence("MultiHeadAttention", "x", x, query.weight.shape()[1]);
+  const Index start = cache.length();
+  longer = cache;
+  longer.append(placed(key(x), kv_heads, start), split_heads(value(x), kv_heads));
+  return {placed(query(x), heads, start), longer.keys, longer.values};
+}
+
+Tensor MultiHeadAttention::operator()(const Tensor& x, const Tensor& memory, const Mask& mask) const {
+  const Operands in = operands(x, memory, memory);
+  return project(join_heads(mix(kernel, in.q, in.k, in.v, mask)));
+}
+
+Tensor MultiHeadAttention::operator()(const Tensor& x, KeyValueCache& cache, const Mask& mask) const {
+  KeyValueCache longer;  // the caller's stays as it was if something throws
+  const Operands in = operands(x, cache, longer);
+  Tensor output = project(join_heads(mix(kernel, in.q, in.k, in.v, mask)));
+  cache = std::move(longer);
+  return output;
+}
+
+AttentionResult MultiHeadAttention::attend(const Tensor& x, const Tensor& keys, const Tensor& values,
+                                           const Mask& mask) const {
+  const Operands in = operands(x, keys, values);
+  AttentionResult result = attention_reference(in.q, in.k, in.v, {.mask = mask});
   result.output = project(join_heads(result.output));
   return result;
 }
 
 AttentionResult MultiHeadAttention::attend(const Tensor& x, KeyValueCache& cache, const Mask& mask) const {
-  check_sequence("MultiHeadAttention", "x", x, query.weight.shape()[1]);
-  const Index start = cache.length();
-  KeyValueCache longer = cache;  // the caller's stays as it was if something throws
-  longer.append(placed(key(x), kv_heads, start), split_heads(value(x), kv_heads));
-  AttentionResult result =
-      attention_reference(placed(query(x), heads, start), longer.keys, longer.values, {.mask = mask});
+  KeyValueCache longer;
+  const Operands in = operands(x, cache, longer);
+  AttentionResult result = attention_reference(in.q, in.k, in.v, {.mask = mask});
   result.output = project(join_heads(result.output));
   cache = std::move(longer);
   return result;

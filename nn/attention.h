@@ -7,6 +7,10 @@
 
 namespace capstan::nn {
 
+/// What computes attention where its weights are not asked for: the fused op, in memory that grows with T, or the
+/// reference, written from ops. Both are the same function up to rounding (ops/attention.h).
+enum class AttentionKernel : std::uint8_t { fused, reference };
+
 /// One head of attention (Vaswani et al. 2017, §3.2.1): Q = x W_Qᵀ, K = m W_Kᵀ, V = m W_Vᵀ, softmax(Q Kᵀ / √d_k) V.
 /// x [B, T, d_model] → [B, T, d_v];  causal unless told otherwise. No output projection.
 struct SingleHeadAttention {
@@ -16,12 +20,15 @@ struct SingleHeadAttention {
     Index d_v = 0;
     bool bias = true;
     std::optional<double> deviation = {};
+    AttentionKernel kernel = AttentionKernel::fused;
   };
+  AttentionKernel kernel;
   Linear query, key, value;
 
   SingleHeadAttention(Init& init, const Config& config);
-  Tensor operator()(const Tensor& x, const Mask& mask = Mask::causal()) const { return attend(x, x, mask).output; }
-  /// Queries from x [B, Tq, d_model], keys and values from memory [B, Tk, d_model]; with the weights [B, 1, Tq, Tk].
+  Tensor operator()(const Tensor& x, const Mask& mask = Mask::causal()) const;
+  /// Queries from x [B, Tq, d_model], keys and values from memory [B, Tk, d_model]; with the weights [B, 1, Tq, Tk], so
+  /// always by the reference.
   AttentionResult attend(const Tensor& x, const Tensor& memory, const Mask& mask) const;
   static void fields(auto& self, auto& f) {
     f("query", self.query);
@@ -50,27 +57,29 @@ struct MultiHeadAttention {
     double rotary_base = 10000;
     std::optional<double> deviation = {};
     std::optional<double> residual_deviation = {};  ///< of the output projection; `deviation` if not set
+    AttentionKernel kernel = AttentionKernel::fused;
   };
   Index heads, kv_heads;
   Rotary rotary;
   double rotary_base;
+  AttentionKernel kernel;
   Linear query, key, value, project;
 
   MultiHeadAttention(Init& init, const Config& config);
-  Tensor operator()(const Tensor& x, const Mask& mask = Mask::causal()) const { return attend(x, x, mask).output; }
+  Tensor operator()(const Tensor& x, const Mask& mask = Mask::causal()) const { return (*this)(x, x, mask); }
   /// Cross-attention: queries from x [B, Tq, C], keys and values from memory [B, Tk, memory_width]. Nothing is masked
   /// unless told.
-  Tensor operator()(const Tensor& x, const Tensor& memory, const Mask& mask = {}) const {
-    return attend(x, memory, mask).output;
-  }
-  /// The same with the weights [B, H, Tq, Tk].
+  Tensor operator()(const Tensor& x, const Tensor& memory, const Mask& mask = {}) const;
+  /// Self-attention of x [B, T, C], the positions that follow those in the cache, over all of them; x's keys and values join
+  /// the cache. Equals the last T rows of a call with the whole sequence.
+  Tensor operator()(const Tensor& x, KeyValueCache& cache, const Mask& mask = Mask::causal(Align::bottom_right)) const;
+  /// The same with the weights [B, H, Tq, Tk], so always by the reference.
   AttentionResult attend(const Tensor& x, const Tensor& memory, const Mask& mask) const {
     return attend(x, memory, memory, mask);
   }
   /// The same with keys made from one memory [B, Tk, memory_width] and values from another [B, Tk, value_width].
   AttentionResult attend(const Tensor& x, const Tensor& keys, const Tensor& values, const Mask& mask) const;
-  /// Self-attention of x [B, T, C], the positions that follow those in the cache, over all of them; x's keys and values join
-  /// the cache. Equals the last T rows of a call with the whole sequence.
+  /// The same after what the cache holds.
   AttentionResult attend(const Tensor& x, KeyValueCache& cache,
                          const Mask& mask = Mask::causal(Align::bottom_right)) const;
   static void fields(auto& self, auto& f) {
@@ -81,6 +90,13 @@ struct MultiHeadAttention {
   }
 
  private:
+  /// What attention is given.
+  struct Operands {
+    Tensor q, k, v;
+  };
+  Operands operands(const Tensor& x, const Tensor& keys, const Tensor& values) const;
+  /// The same after what the cache holds, which becomes `longer`.
+  Operands operands(const Tensor& x, const KeyValueCache& cache, KeyValueCache& longer) const;
   /// Heads of x, turned by their positions, start and up, if at all.
   Tensor placed(const Tensor& x, Index heads, Index start = 0) const;
 };

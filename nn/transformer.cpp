@@ -16,7 +16,8 @@ Block::Block(Init& init, const Config& config)
                        .heads = config.heads,
                        .bias = config.bias,
                        .deviation = config.deviation,
-                       .residual_deviation = config.residual_deviation}),
+                       .residual_deviation = config.residual_deviation,
+                       .kernel = config.kernel}),
       mlp_norm(init, {.width = config.width, .bias = config.bias}),
       mlp(init, {.width = config.width,
                  .hidden = config.hidden,
@@ -30,7 +31,7 @@ Tensor Block::operator()(const Tensor& x, const Mask& mask) const {
 }
 
 Tensor Block::operator()(const Tensor& x, KeyValueCache& cache) const {
-  const Tensor attended = x + attention.attend(attention_norm(x), cache).output;
+  const Tensor attended = x + attention(attention_norm(x), cache);
   return attended + mlp(mlp_norm(attended));
 }
 
@@ -69,7 +70,8 @@ Gpt::Gpt(Init& init, const Config& config_, Index made_before)
                                             .hidden = config.hidden,
                                             .bias = config.bias,
                                             .deviation = initial_deviation,
-                                            .residual_deviation = residual});
+                                            .residual_deviation = residual,
+                                            .kernel = config.kernel});
   name_parameters(*this, init, made_before);
 }
 

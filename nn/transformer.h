@@ -19,6 +19,7 @@ struct Block {
     bool bias = true;
     std::optional<double> deviation = {};
     std::optional<double> residual_deviation = {};
+    AttentionKernel kernel = AttentionKernel::fused;
   };
   LayerNorm attention_norm;
   MultiHeadAttention attention;
@@ -51,6 +52,7 @@ struct Gpt {
     Index hidden = 0;  ///< of the mlp; 0: 4 · width
     bool bias = true;
     bool checkpoint = false;  ///< keep only each block's input, and run the block again in backward: memory for time
+    AttentionKernel kernel = AttentionKernel::fused;
   };
   Config config;
   Embedding tokens;

@@ -1,8 +1,12 @@
 #include <capstan/autograd/format.h>
+#include <capstan/autograd/transform.h>
+#include <capstan/ops/apply.h>
 #include <capstan/ops/attention.h>
 #include <capstan/ops/elementwise.h>
+#include <capstan/ops/kernels/attention.h>
 #include <capstan/ops/matmul.h>
 #include <capstan/ops/rearrange.h>
+#include <capstan/ops/reduce.h>
 #include <capstan/ops/require.h>
 #include <capstan/ops/select.h>
 #include <capstan/ops/softmax.h>
@@ -52,11 +56,12 @@ Tensor shaped(Tensor x, const Shape& shape) {
   return x;
 }
 
-}  // namespace
+/// What the reference makes on its way.
+struct Composed {
+  Tensor output, weights, scores;  // scores: −∞ where the mask forbids
+};
 
-AttentionResult attention_reference(const Tensor& q, const Tensor& k, const Tensor& v,
-                                    const AttentionOptions& options) {
-  check(q, k, v, options.bias.values);
+Composed compose(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
   const Index B = q.size(0), H = q.size(1), Tq = q.size(2), D = q.size(3);
   const Index Hkv = k.size(1), Tk = k.size(2), Dv = v.size(3);
   const Index rows = Hkv == 0 ? 0 : H / Hkv * Tq;  // queries of all heads that share a key head, one below the other
@@ -75,7 +80,148 @@ AttentionResult attention_reference(const Tensor& q, const Tensor& k, const Tens
   const Tensor weights = shaped(select(may.queries, softmax(select(may.queries, scores))), {B, H, Tq, Tk});
   const Tensor kept = options.dropout ? dropout(weights, options.dropout->p, options.dropout->key) : weights;
   const Tensor mixed = shaped(matmul(reshape(kept, Shape{B, Hkv, rows, Tk}), values), {B, Hkv, rows, Dv});
-  return {reshape(mixed, Shape{B, H, Tq, Dv}), weights};
+  return {reshape(mixed, Shape{B, H, Tq, Dv}), weights, scores};
+}
+
+Shape scores_of(const Tensor& q, const Tensor& k) { return {q.size(0), q.size(1), q.size(2), k.size(2)}; }
+
+/// Inputs: q, k, v, and those of bias, lengths and keep tensor that there are.
+struct Attention final : Op {
+  static constexpr std::string_view name = "attention";
+  double scale;
+  Mask::Band band;
+  Dropout dropped;  // p = 0: nothing
+  bool has_bias, has_lengths, has_keep;
+
+  Attention(const Tensor& q, const Tensor& k, const AttentionOptions& options)
+      : scale(options.scale.value_or(1 / std::sqrt(static_cast<double>(q.size(3))))),
+        band(options.mask.band(scores_of(q, k))),
+        dropped(options.dropout.value_or(Dropout{})),
+        has_bias(options.bias.values.defined()),
+        has_lengths(options.mask.lengths().defined()),
+        has_keep(options.mask.kept().defined()) {}
+
+  static constexpr int bias_at = 3;
+  int lengths_at() const { return 3 + has_bias; }
+  int keep_at() const { return 3 + has_bias + has_lengths; }
+  int inputs() const { return 3 + has_bias + has_lengths + has_keep; }
+
+  Reads reads(Wanted) const override {
+    Reads all = Reads::out(0) | Reads::out(1);
+    for (int i = 0; i < inputs(); ++i) all = all | Reads::in(i);
+    return all;
+  }
+  Types infer(Inputs in) const override {
+    const Shape &q = in[0].shape(), &v = in[2].shape();
+    return {Type{{q[0], q[1], q[2], v[3]}, in[0].dtype()}, Type{{q[0], q[1], q[2]}, in[0].dtype()}};
+  }
+
+  /// The kernel's view of inputs; layouts that it points to live here.
+  struct Problem : kernels::AttentionProblem {
+    Layout stretched_keep, stretched_bias;
+    Problem(const Problem&) = delete;
+    template <class At>
+    Problem(const Attention& op, const At& at) {
+      q = at(0).view();
+      k = at(1).view();
+      v = at(2).view();
+      scale = op.scale;
+      low = op.band.low;
+      high = op.band.high;
+      const Shape scores = scores_of(at(0), at(1));
+      if (op.has_bias) {
+        stretched_bias = at(bias_at).layout().broadcast_to(scores);
+        bias = {at(bias_at).view().bytes, &stretched_bias, at(bias_at).dtype()};
+      }
+      if (op.has_lengths) lengths = at(op.lengths_at()).view();
+      if (op.has_keep) {
+        stretched_keep = at(op.keep_at()).layout().broadcast_to(scores);
+        keep = {at(op.keep_at()).view().bytes, &stretched_keep, DType::boolean};
+      }
+      if (op.dropped.p > 0) {
+        dropout = Keep(op.dropped.key, op.dropped.p);
+        dropout_factor = 1 / (1 - op.dropped.p);
+      }
+    }
+  };
+  void eval(Inputs in, Outputs out) const override {
+    const Problem problem(*this, [&](int i) -> const Tensor& { return in[i]; });
+    kernels::attention(problem, out[0], out[1]);
+  }
+
+  // The reference on the same inputs, differentiated by its ops' own rules: so every order exists. With P the weights:
+  // dV = Pᵀ dO;  dS = P ⊙ (dO Vᵀ − rowsum(dO ⊙ O)) + P ⊙ dlogsumexp;  dQ = scale dS K;  dK = scale dSᵀ Q;  dbias = dS
+  Tensors vjp(const Call& call) const override {
+    detail::Transform transform("attention");
+    Tensor x[4];
+    const int differentiable = 3 + has_bias;
+    for (int i = 0; i < differentiable; ++i) transform.consider(call.in(i));
+    for (int i = 0; i < differentiable; ++i) x[i] = call.wants(i) ? transform.watch(call.in(i)) : call.in(i);
+    AttentionOptions options{.mask = Mask::diagonals(band.low, band.high), .bias = {x[bias_at]}, .scale = scale};
+    if (has_lengths) options.mask = options.mask & Mask::padding(call.in(lengths_at()));
+    if (has_keep) options.mask = options.mask & Mask::keep(call.in(keep_at()));
+    if (dropped.p > 0) options.dropout = dropped;
+    const Composed composed = compose(x[0], x[1], x[2], options);
+    Tensor roots[2], cotangents[2];
+    if (call.has_dout(0)) {
+      roots[0] = composed.output;
+      cotangents[0] = call.dout(0);
+    }
+    if (call.has_dout(1)) {
+      roots[1] = logsumexp(composed.scores, -1);
+      cotangents[1] = call.dout(1);
+    }
+    transform.backward(roots, cotangents);
+    Tensors gradients;
+    gradients.resize(call.inputs());
+    for (int i = 0; i < differentiable; ++i)
+      if (call.wants(i)) gradients[i] = transform.next_gradient();
+    return gradients;
+  }
+
+  // Recomputes the weights tile by tile from the logsumexp.
+  Tensors vjp_kernel(const Call& call) const override {
+    if (call.has_dout(1)) return vjp(call);
+    const Problem problem(*this, [&](int i) -> const Tensor& { return call.in(i); });
+    const DType dtype = call.in_dtype(0);
+    std::optional<Buffer> d[4];
+    View views[4];
+    for (int i = 0; i < 3 + has_bias; ++i) {
+      if (!call.wants(i)) continue;
+      d[i].emplace(i == bias_at ? scores_of(call.in(0), call.in(1)) : call.in_shape(i), dtype);
+      views[i] = d[i]->view();
+    }
+    kernels::attention_backward(problem, call.out(0).view(), call.out(1).view(), call.dout(0).view(), views[0],
+                                views[1], views[2], views[bias_at]);
+    Tensors gradients;
+    gradients.resize(call.inputs());
+    for (int i = 0; i < 3; ++i)
+      if (d[i]) gradients[i] = Tensor(std::move(*d[i]));
+    if (d[bias_at]) gradients[bias_at] = sum_to(Tensor(std::move(*d[bias_at])), call.in_shape(bias_at));
+    return gradients;
+  }
+};
+
+}  // namespace
+
+AttentionResult attention_reference(const Tensor& q, const Tensor& k, const Tensor& v,
+                                    const AttentionOptions& options) {
+  check(q, k, v, options.bias.values);
+  Composed composed = compose(q, k, v, options);
+  return {std::move(composed.output), std::move(composed.weights)};
+}
+
+FusedAttentionResult attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
+  check(q, k, v, options.bias.values);
+  options.mask.keep_shape(scores_of(q, k));  // for its errors
+  if (options.dropout && !(options.dropout->p >= 0 && options.dropout->p < 1))
+    fail("dropout: p must be in [0, 1); got {}", options.dropout->p);
+  const Tensor* inputs[6] = {&q, &k, &v};
+  int count = 3;
+  for (const Tensor* x : {&options.bias.values, &options.mask.lengths(), &options.mask.kept()})
+    if (x->defined()) inputs[count++] = x;
+  Tensors outputs = ops::apply_all(Attention(q, k, options), Inputs(inputs, count));
+  return {std::move(outputs[0]), std::move(outputs[1])};
 }
 
 }  // namespace capstan

@@ -1,5 +1,5 @@
-// Scaled dot-product attention (Vaswani et al. 2017, §3.2.1), written from ops. Not for: projections and heads as a module
-// (nn/attention.h).
+// Scaled dot-product attention (Vaswani et al. 2017, §3.2.1): `attention`, one op that never holds the weights, and
+// `attention_reference`, the same written from ops. Not for: projections and heads as a module (nn/attention.h).
 #pragma once
 
 #include <capstan/ops/dropout.h>
@@ -39,5 +39,19 @@ struct AttentionResult {
 /// dropout outside [0, 1).
 AttentionResult attention_reference(const Tensor& q, const Tensor& k, const Tensor& v,
                                     const AttentionOptions& options = {});
+
+struct FusedAttentionResult {
+  Tensor output;     ///< [B, H, Tq, Dv]
+  Tensor logsumexp;  ///< [B, H, Tq]: log Σ_j exp(score) over the keys that a query may see; −∞ if there is none
+};
+
+/// The output of `attention_reference`, with its arguments, promises and errors, in tiles that stay in cache (Milakov and
+/// Gimelshein 2018; Dao et al. 2022): memory grows with Tq + Tk, as does that of the gradient by q, k and v. A gradient by the
+/// bias takes [B, H, Tq, Tk]; so do derivatives of higher order, and those of the logsumexp, which go by the reference.
+/// Blocks that the mask forbids as a whole are skipped. The same bytes for any number of threads.
+///
+/// Where all scores of a query are −∞ by its bias, its output is 0, as if it had no key (softmax would say NaN).
+/// q = 0, one key: output v, logsumexp 0.
+FusedAttentionResult attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options = {});
 
 }  // namespace capstan

@@ -46,6 +46,8 @@ inline constexpr std::string_view catalog[] = {
     "dropout",
     // ops/rotary.h
     "rotary",
+    // ops/attention.h
+    "attention",
 };
 
 constexpr bool listed(std::string_view name) { return std::find(std::begin(catalog), std::end(catalog), name) != std::end(catalog); }

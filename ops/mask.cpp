@@ -52,6 +52,12 @@ Mask Mask::window(Bounds left, Bounds right, Align align) {
   return make_window(align == Align::top_left ? top_left : bottom_right, left, right);
 }
 
+Mask Mask::diagonals(Index low, Index high) {
+  Mask mask;
+  mask.windows_[top_left] = {-low, high};
+  return mask;
+}
+
 Mask Mask::padding(const Tensor& lengths) {
   ops::require_defined("mask", "lengths", lengths);
   if (lengths.dtype() != DType::i32 || lengths.rank() != 1)
@@ -127,11 +133,10 @@ Mask::Band Mask::band(const Shape& scores) const {
 
 // ---- masks as tensors -----------------------------------------------------------------------------------------------
 
-Tensor Mask::keep_tensor(const Shape& scores) const {
-  const Band allowed = band(scores);
-  const Index batch = scores[0], queries = scores[2], keys = scores[3];
-  Shape shape{1, 1, queries, keys};
-  Layout kept;
+Shape Mask::keep_shape(const Shape& scores) const {
+  band(scores);  // for its errors
+  const Index batch = scores[0], keys = scores[3];
+  Shape shape{1, 1, scores[2], keys};
   if (kept_.defined()) {
     const int missing = 4 - kept_.rank();
     for (int axis = missing; axis < 4; ++axis) {
@@ -141,14 +146,22 @@ Tensor Mask::keep_tensor(const Shape& scores) const {
       if (axis < 2) shape.set(axis, size);
     }
   }
-  std::vector<std::int32_t> lengths;
   if (lengths_.defined()) {
     if (lengths_.elements() != batch) fail("mask: lengths must be [B] = [{}]; got {}", batch, lengths_.shape());
     ops::require_ids("mask", "lengths", lengths_.view(), keys + 1);
-    lengths = lengths_.to_vector<std::int32_t>();
     shape.set(0, batch);
   }
-  if (kept_.defined()) kept = kept_.layout().broadcast_to(Shape{shape[0], shape[1], queries, keys});
+  return shape;
+}
+
+Tensor Mask::keep_tensor(const Shape& scores) const {
+  const Shape shape = keep_shape(scores);
+  const Band allowed = band(scores);
+  const Index queries = scores[2], keys = scores[3];
+  std::vector<std::int32_t> lengths;
+  if (lengths_.defined()) lengths = lengths_.to_vector<std::int32_t>();
+  Layout kept;
+  if (kept_.defined()) kept = kept_.layout().broadcast_to(shape);
 
   Buffer buffer(shape, DType::boolean);
   bool* out = buffer.data<bool>().data();

@@ -33,6 +33,8 @@ class Mask {
   /// Query i sees the keys p − left ≤ j ≤ p + right; an absent bound is open. Errors: a negative bound; and as `causal`.
   static Mask window(std::optional<Index> left, std::optional<Index> right = 0);
   static Mask window(std::optional<Index> left, std::optional<Index> right, Align align);
+  /// Query i sees the keys j with low ≤ j − i ≤ high, whatever the sizes: what `band` gives, as a mask again.
+  static Mask diagonals(Index low, Index high);
   /// Sequence b has the keys j < lengths[b]: lengths [B], i32, each in [0, Tk].
   static Mask padding(const Tensor& lengths);
   static Mask padding(const std::vector<Index>& lengths);
@@ -50,6 +52,8 @@ class Mask {
   /// The mask as a boolean tensor [B or 1, H or 1, Tq, Tk] for scores of shape [B, H, Tq, Tk]; broadcast axes stay 1.
   /// Errors: the mask does not fit the shape; a length outside [0, Tk]; Tq ≠ Tk without an alignment.
   Tensor keep_tensor(const Shape& scores) const;
+  /// Its shape alone; the same errors.
+  Shape keep_shape(const Shape& scores) const;
 
   /// Key j is inside the band of query i where low ≤ j − i ≤ high: causality, windows and their alignments together.
   struct Band {

@@ -4,16 +4,17 @@
 #include <capstan/ops/kernels/parallel.h>
 #include <gtest/gtest.h>
 
-#include <array>
 #include <cstring>
+#include <string>
+#include <vector>
 
 namespace capstan {
 namespace {
 
 using kernels::Region;
-constexpr Region regions[] = {Region::gemm,          Region::elementwise, Region::copy,
-                              Region::reduce,        Region::softmax,     Region::layer_norm,
-                              Region::cross_entropy, Region::embedding,   Region::optimizer};
+using nn::AttentionKernel;
+constexpr Region regions[] = {Region::gemm,       Region::elementwise,   Region::copy,      Region::reduce,
+                              Region::layer_norm, Region::cross_entropy, Region::embedding, Region::optimizer};
 
 Tensor random_ids(Key key, const Shape& shape, std::uint64_t vocab) {
   std::vector<std::int32_t> ids;
@@ -22,10 +23,10 @@ Tensor random_ids(Key key, const Shape& shape, std::uint64_t vocab) {
 }
 
 /// The bytes of all losses and then of all parameters.
-std::vector<float> train(int threads, int steps) {
+std::vector<float> train(int threads, int steps, AttentionKernel kernel) {
   kernels::set_thread_count(threads);
   nn::Init init{.seed = 3};
-  nn::Gpt model(init, {.vocab = 256, .context = 64, .width = 128, .heads = 4, .blocks = 1});
+  nn::Gpt model(init, {.vocab = 256, .context = 64, .width = 128, .heads = 4, .blocks = 1, .kernel = kernel});
   nn::AdamW optimizer{.lr = 1e-3};
   std::vector<float> bytes;
   for (int step = 0; step < steps; ++step) {
@@ -42,22 +43,32 @@ std::vector<float> train(int threads, int steps) {
   return bytes;
 }
 
-TEST(Determinism, LossesAndParametersHaveTheSameBytesForOneTwoAndFourThreads) {
+void expect_same_bytes(AttentionKernel kernel, Region of_attention, int steps) {
   const int before = kernels::thread_count();
-  const std::vector<float> one = train(1, 100);
+  std::vector<Region> all(std::begin(regions), std::end(regions));
+  all.push_back(of_attention);
+  const std::vector<float> one = train(1, steps, kernel);
   for (const int threads : {2, 4}) {
-    std::array<std::uint64_t, std::size(regions)> counted{};
-    for (std::size_t i = 0; i < counted.size(); ++i) counted[i] = kernels::parallel_regions(regions[i]);
-    const std::vector<float> many = train(threads, 100);
+    std::vector<std::uint64_t> counted;
+    for (const Region region : all) counted.push_back(kernels::parallel_regions(region));
+    const std::vector<float> many = train(threads, steps, kernel);
     ASSERT_EQ(one.size(), many.size());
     EXPECT_EQ(std::memcmp(one.data(), many.data(), one.size() * sizeof(float)), 0) << threads << " threads";
-    for (std::size_t i = 0; i < counted.size(); ++i) {
-      const std::uint64_t ran = kernels::parallel_regions(regions[i]) - counted[i];
-      EXPECT_GT(ran, 0u) << kernels::name_of(regions[i]) << " never ran in parallel";
-      RecordProperty(std::string("parallel_") + kernels::name_of(regions[i]), std::to_string(ran));
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const std::uint64_t ran = kernels::parallel_regions(all[i]) - counted[i];
+      EXPECT_GT(ran, 0u) << kernels::name_of(all[i]) << " never ran in parallel";
+      testing::Test::RecordProperty(std::string("parallel_") + kernels::name_of(all[i]), std::to_string(ran));
     }
   }
   kernels::set_thread_count(before);
+}
+
+TEST(Determinism, LossesAndParametersHaveTheSameBytesForOneTwoAndFourThreads) {
+  expect_same_bytes(AttentionKernel::fused, Region::attention, 100);
+}
+
+TEST(Determinism, SoDoThoseOfTheReferenceAttention) {
+  expect_same_bytes(AttentionKernel::reference, Region::softmax, 20);
 }
 
 }  // namespace

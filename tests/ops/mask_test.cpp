@@ -68,6 +68,17 @@ TEST(Mask, WindowsOfAnySizeAreTheirDefinition) {
           }
 }
 
+TEST(Mask, DiagonalsAreABandWhateverTheSizes) {
+  expect_keeps(Mask::diagonals(1, 2), {1, 1, 2, 4}, {1, 1, 2, 4}, {0, 1, 1, 0, 0, 0, 1, 1});
+  expect_keeps(Mask::diagonals(-1, -1), {1, 1, 3, 2}, {1, 1, 3, 2}, {0, 0, 1, 0, 0, 1});
+  expect_keeps(Mask::diagonals(1, 0), {1, 1, 2, 2}, {1, 1, 2, 2}, {0, 0, 0, 0});
+  const Shape scores{1, 1, 3, 7};
+  const Mask::Band band = Mask::window(2, 1, Align::bottom_right).band(scores),
+                   again = Mask::diagonals(band.low, band.high).band(scores);
+  EXPECT_EQ(again.low, band.low);
+  EXPECT_EQ(again.high, band.high);
+}
+
 TEST(Mask, PaddingHidesTheKeysBeyondEachLength) {
   const std::vector<double> kept{1, 1, 0, 1, 1, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1};
   expect_keeps(Mask::padding({2, 0, 3}), {3, 4, 2, 3}, {3, 1, 2, 3}, kept);

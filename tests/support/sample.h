@@ -40,6 +40,7 @@ Samples activation_samples();   // activation.h, layer_norm.h
 Samples rms_norm_samples();     // rms_norm.h
 Samples dropout_samples();      // dropout.h
 Samples rotary_samples();       // rotary.h
+Samples attention_samples();    // attention.h
 Samples engine_samples();       // autograd/accumulate.h, autograd/checkpoint.h
 
 /// All of them.

@@ -124,6 +124,8 @@ class LargeSamples {
         [](const List& x) { return layer_norm(x[0], x[1], x[2]); });
     add("rms_norm", {Shape{900, 200}, Shape{200}}, [](const List& x) { return rms_norm(x[0], x[1]); });
     add("dropout", {Shape{400, 500}}, [](const List& x) { return dropout(x[0], 0.3, Key{.seed = 9}); });
+    add("attention", {Shape{2, 4, 150, 16}, Shape{2, 2, 150, 16}, Shape{2, 2, 150, 16}},
+        [](const List& x) { return attention(x[0], x[1], x[2], {.mask = Mask::causal()}).output; });
     add("rotary", {Shape{4, 300, 100}}, [](const List& x) { return rotary_half_split(x[0]); });
     add_ids("embedding", {300, 64}, {4000}, 300,
             [](const Tensor& table, const Tensor& ids) { return embedding(table, ids); });
