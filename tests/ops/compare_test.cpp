@@ -50,6 +50,11 @@ TEST(Compare, BroadcastsAndReadsStrides) {
   expect_exactly(zeros({0, 2}) < zeros({2}), {0, 2}, {});
 }
 
+TEST(Compare, EveryI32IsANumberToCompareWith) {
+  for (const std::int32_t number : {std::numeric_limits<std::int32_t>::min(), std::numeric_limits<std::int32_t>::max()})
+    expect_exactly(equal(tensor(std::vector<std::int32_t>{number, 0}, {2}), static_cast<double>(number)), {2}, {1, 0});
+}
+
 TEST(Compare, ANumberIsRoundedToTheDtype) {
   expect_exactly(equal(tensor({0.1, 0.2}), 0.1), {2}, {1, 0});
   expect_exactly(not_equal(tensor({0.1, 0.2}), 0.1), {2}, {0, 1});

@@ -96,6 +96,8 @@ TEST(Elementwise, PowersByHand) {
   expect_near(pow(f64({0, 2, 4}), 0.5), {3}, {0, std::sqrt(2.0), 2}, 1e-15);
   expect_exactly(pow(f64({-1, -0.5}), 0.5), {2}, {nan, nan});
   expect_exactly(pow(f64({nan, infinity}), 0), {2}, {1, 1});
+  EXPECT_EQ(pow(f64({2}), 0.1).at({0}), std::pow(2.0, 0.1));
+  EXPECT_EQ(pow(tensor(2), 0.1).item(), static_cast<double>(std::pow(2.0f, 0.1f)));
   EXPECT_EQ(pow(tensor(3), 2).dtype(), DType::f32);
 }
 

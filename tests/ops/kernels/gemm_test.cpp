@@ -97,6 +97,14 @@ TYPED_TEST(Gemm, EqualsTheNaiveProductForAnySizeAndStride) {
   });
 }
 
+TYPED_TEST(Gemm, LongSumsOfOperandsOfAnyStride) {
+  // Beyond the depth of a packed block, each operand by rows, by columns and with gaps.
+  for_each_target([] {
+    Random random(4);
+    for (int i = 0; i < 12; ++i) expect_product<TypeParam>(pick(random, 5, 40), pick(random, 5, 40), 600, random);
+  });
+}
+
 TYPED_TEST(Gemm, EmptySizes) {
   Random random(2);
   Array<TypeParam> a(Shape{2, 0}), b(Shape{0, 3}), c(Shape{2, 3});
