@@ -92,6 +92,11 @@ TEST(Mask, KeepTensorsBroadcast) {
   expect_keeps(Mask::keep(transpose(boolean({{1, 0}, {1, 1}}))), {1, 1, 2, 2}, {1, 1, 2, 2}, {1, 1, 0, 1});
 }
 
+TEST(Mask, KeepTensorsMayBePartsOfLargerOnes) {
+  const Tensor whole = boolean({{0, 0, 0}, {1, 1, 0}, {1, 0, 1}});
+  expect_keeps(Mask::keep(slice(slice(whole, 0, 1, 3), 1, 1, 3)), {1, 1, 2, 2}, {1, 1, 2, 2}, {1, 0, 0, 1});
+}
+
 TEST(Mask, CombinationsAllowWhatAllAllow) {
   const Mask mask = Mask::causal() & Mask::padding({3, 2}) & Mask::keep(boolean({{1, 1, 1}, {0, 1, 1}, {1, 1, 1}}));
   expect_keeps(mask, {2, 1, 3, 3}, {2, 1, 3, 3}, {1, 0, 0, 0, 1, 0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 1, 1, 0});

@@ -288,6 +288,15 @@ TYPED_TEST(AttentionKernels, WidthsAroundVectorsAndLengthsAroundBlocks) {
   expect_definition(wide);
 }
 
+TYPED_TEST(AttentionKernels, PartialGradientsOfQueriesAreAddedInPieces) {
+  // One head with several blocks of keys has a partial gradient for each; panels this wide are added some at a time.
+  for_each_target([] {
+    Random random(5);
+    Attention<TypeParam> a({1, 1, 1, 300, 200, 230, 8}, random);
+    expect_definition(a);
+  });
+}
+
 TYPED_TEST(AttentionKernels, EmptySizes) {
   using T = TypeParam;
   Random random(4);
