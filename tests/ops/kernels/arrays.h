@@ -126,14 +126,15 @@ void randomize(Array<T>& array, Random& random, double scale = 1, double shift =
   }
 }
 
-/// Runs f with each instruction set that this machine has, then goes back to the best one.
+/// Runs f with each instruction set that this machine has, then goes back to the one before.
 inline void for_each_target(const std::function<void()>& f) {
+  const std::string before = simd_target();
   for (const std::string& name : simd_targets()) {
     SCOPED_TRACE(name);
     use_simd_target(name);
     f();
   }
-  use_simd_target("");
+  use_simd_target(before);
 }
 
 /// f() with 1, 2 and 4 threads must return the same bytes, and with 2 run in parallel at least once.
