@@ -1,7 +1,6 @@
-// Counting, nesting and exceptions of parallel regions; the threads themselves are parallel_openmp.cpp or
-// parallel_threads.cpp.
+// Counting, nesting and exceptions of parallel regions; the threads themselves are in parallel_workers.cpp.
 #include <capstan/ops/kernels/parallel.h>
-#include <capstan/ops/kernels/parallel_backend.h>
+#include <capstan/ops/kernels/parallel_workers.h>
 
 #include <array>
 #include <atomic>
@@ -77,8 +76,6 @@ int thread_count() { return threads().load(std::memory_order_relaxed); }
 
 void set_thread_count(int count) { threads().store(std::max(1, count), std::memory_order_relaxed); }
 
-const char* parallel_backend() { return backend_name(); }
-
 void parallel_for(Region region, Index blocks, FunctionRef<void(Index)> body) {
   if (blocks <= 0) return;
   const int team = thread_count();
@@ -94,7 +91,7 @@ void parallel_for(Region region, Index blocks, FunctionRef<void(Index)> body) {
       body(block);
     } catch (...) { error.record(block, std::current_exception()); }
   };
-  if (run_on_threads(team, blocks, guarded))
+  if (run_on_workers(team, blocks, guarded))
     regions_run[static_cast<std::size_t>(region)].fetch_add(1, std::memory_order_relaxed);
   error.rethrow();
 }

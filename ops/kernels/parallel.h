@@ -1,4 +1,4 @@
-// Threads for kernels: fixed blocks of work, run by OpenMP or by std::thread (CAPSTAN_OPENMP chooses).
+// Threads for kernels: fixed blocks of work, run by the caller and by worker threads of our own.
 // Not for: splitting by the number of threads. Blocks come from the problem alone, so results have the same bytes for
 // any thread count.
 #pragma once
@@ -37,15 +37,13 @@ int thread_count();
 /// Replaces thread_count() from now on, for the whole process (tests compare 1, 2 and 4). Less than 1 counts as 1.
 void set_thread_count(int threads);
 
-/// "openmp" or "std::thread".
-const char* parallel_backend();
-
 /// Calls body(block) once for each block in [0, blocks), in any order, on up to thread_count() threads. Runs on the
-/// calling thread alone if there is one block or one thread, or inside another region. If blocks throw, all of those
-/// that started still end, and the exception of the smallest throwing block that ran is rethrown here.
+/// calling thread alone if there is one block or one thread, inside another region, or while another thread's region
+/// has the workers. If blocks throw, all of those that started still end, and the exception of the smallest throwing
+/// block that ran is rethrown here.
 void parallel_for(Region region, Index blocks, FunctionRef<void(Index block)> body);
 
-/// How many regions of this kind ran on more than one thread since the process began.
+/// How many regions of this kind were open to more than one thread since the process began.
 std::uint64_t parallel_regions(Region region);
 
 /// Calls body(begin, end) for consecutive pieces of [0, count) of `grain` items each (the last one may be shorter).
