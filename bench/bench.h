@@ -16,6 +16,7 @@ namespace capstan::bench {
 
 /// Ends the program, naming the benchmark, unless `got` is within `tolerance` · max(1, |want|) everywhere: a wrong result is
 /// not worth timing.
+void verify(std::string_view name, const std::vector<double>& values, const std::vector<double>& want, double tolerance);
 void verify(std::string_view name, const Tensor& got, const std::vector<double>& want, double tolerance);
 
 /// Work per iteration as a rate in the report: "GFLOP/s" (1e9 operations a second), and bytes touched at least once.
