@@ -9,6 +9,10 @@
 
 namespace capstan {
 
+namespace detail {
+struct TapeDoor;
+}
+
 struct BackwardOptions {
   /// Keep the tape for another backward; otherwise it is consumed: what it saved is freed as the walk proceeds.
   bool keep = false;
@@ -50,6 +54,7 @@ class Tape {
   std::vector<std::string_view> names() const;
 
  private:
+  friend struct detail::TapeDoor;
   detail::TapeState* state_;
 };
 

@@ -17,9 +17,10 @@
 //      0.000   0.707   0.707
 //      0.707   0.707   1.414
 //   A        [3, 3]
-//      1.000   0.000   0.000
-//      0.330   0.670   0.000
-//      0.248   0.248   0.503
+//         小猫 喜欢 小鱼
+//   小猫  1.00 0.00 0.00
+//   喜欢  0.33 0.67 0.00
+//   小鱼  0.25 0.25 0.50
 //   O        [3, 2]
 //      1.000   0.000
 //      0.330   0.670
@@ -122,6 +123,7 @@
 //     from differences: below 1e-9
 #include <capstan/autograd/create.h>
 #include <capstan/autograd/format.h>
+#include <capstan/autograd/heatmap.h>
 #include <capstan/autograd/tape.h>
 #include <capstan/ops/ops.h>
 
@@ -172,7 +174,8 @@ void three_tokens() {
   show("X", x);
   show("QKᵀ", scores);
   show("S", scaled);
-  show("A", weights);
+  fmt::print("{:<8} {}\n", "A", weights.shape());
+  print_heatmap(weights, {"小猫", "喜欢", "小鱼"});  // in colour on a terminal
   show("O", output);
 }
 

@@ -10,10 +10,12 @@
 #include <limits>
 #include <optional>
 
+#include "drawing/page.h"
 #include "entropy.h"
 #include "metrics.h"
 #include "printable.h"
 #include "progress.h"
+#include "report.h"
 #include "signals.h"
 #include "trainer.h"
 
@@ -198,9 +200,18 @@ int run(int count, const char* const* arguments) {
         trainer.step(), options.steps));
     print(how_to_go_on(options));
   }
-  if (options.sample_bytes > 0)
+  const std::string sample = options.sample_bytes > 0 ? trainer.sample() : std::string();
+  drawing::write_file(options.report_file(), report_page({.options = options,
+                                                          .corpus = corpus,
+                                                          .baseline = baseline,
+                                                          .trainer = trainer,
+                                                          .metrics = read_metrics(options.metrics_file()),
+                                                          .val_loss = loss,
+                                                          .sample = sample}));
+  print(fmt::format("report      {}", options.report_file().string()));
+  if (!sample.empty())
     print(fmt::format("\nsample      temperature {}, seed {}\n{}\n", options.temperature, options.seed,
-                      printable(trainer.sample())));
+                      printable(sample)));
   print(fmt::format("result: val_loss={:.4f} bigram={:.4f} unigram={:.4f} tokens_per_s={:.0f}", loss, baseline.bigram,
                     baseline.unigram, training.tokens_per_s()));
   return 0;

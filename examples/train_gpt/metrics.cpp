@@ -82,6 +82,29 @@ std::string metrics_row(const Metrics& metrics) {
   return row;
 }
 
+std::vector<Metrics> read_metrics(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string line;
+  if (!std::getline(file, line) || line != metrics_header())
+    fail("metrics: line 1 of {} must be \"{}\"; got \"{}\"", path.string(), metrics_header(), line);
+  std::vector<Metrics> rows;
+  while (std::getline(file, line)) {
+    std::vector<std::string_view> fields;
+    for (std::size_t begin = 0; begin <= line.size();) {
+      const std::size_t end = std::min(line.find(',', begin), line.size());
+      fields.push_back(std::string_view(line).substr(begin, end - begin));
+      begin = end + 1;
+    }
+    const auto step = read_number<std::int64_t>(fields[0]);
+    if (!step || fields.size() != 7)
+      fail("metrics: line {} of {} must hold a step and 6 more fields; got \"{}\"", rows.size() + 2, path.string(),
+           line);
+    const auto field = [&](std::size_t i) { return read_number<double>(fields[i]); };
+    rows.push_back({*step, field(1), field(2), field(3), field(4), field(5), field(6)});
+  }
+  return rows;
+}
+
 MetricsFile::MetricsFile(const fs::path& path, const char* mode)
     : name_(path.string()), file_(std::fopen(path.c_str(), mode), &std::fclose) {
   if (!file_) fail("metrics: {} must be writable; got \"{}\"", name_, std::strerror(errno));

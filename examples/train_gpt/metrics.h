@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace capstan::train_gpt {
 
@@ -26,6 +27,9 @@ struct Metrics {
 std::string metrics_header();
 /// One row without its line feed. Losses, rate and norm in the shortest form that reads back as the same f64.
 std::string metrics_row(const Metrics& metrics);
+
+/// All rows of such a file, in order. Throws Error if it cannot be read, or the header or a row is not ours.
+std::vector<Metrics> read_metrics(const std::filesystem::path& path);
 
 class MetricsFile {
  public:

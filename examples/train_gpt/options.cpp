@@ -40,7 +40,7 @@ constexpr double none = -std::numeric_limits<double>::infinity();
 const std::vector<Entry>& table() {
   using enum OnResume;
   static const std::vector<Entry> entries{
-      {"--out", &Options::out, this_run, "Files", "DIR", "where metrics.csv and checkpoint.safetensors go", none},
+      {"--out", &Options::out, this_run, "Files", "DIR", "where metrics.csv, checkpoint.safetensors and report.html go", none},
 
       {"--width", &Options::width, fixed, "Model", "N", "numbers per position, a multiple of --heads", 1},
       {"--heads", &Options::heads, fixed, "Model", "N", "attention heads in a block", 1},

@@ -53,6 +53,7 @@ struct Options {
   nn::CosineWithWarmup schedule() const { return {.peak = lr, .lowest = min_lr, .warmup = warmup, .steps = steps}; }
 
   std::filesystem::path metrics_file() const { return std::filesystem::path(out) / "metrics.csv"; }
+  std::filesystem::path report_file() const { return std::filesystem::path(out) / "report.html"; }
   /// Where this run saves.
   std::filesystem::path checkpoint_file() const { return std::filesystem::path(out) / "checkpoint.safetensors"; }
   /// What --resume reads: the file given with it, the checkpoint in the folder given with it, or the one in --out.

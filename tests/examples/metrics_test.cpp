@@ -28,6 +28,29 @@ TEST(Metrics, RowsLeaveTheUnmeasuredEmpty) {
             "10,0.30000000000000004,3,0.0003,0.5,12345.7,1.235");
 }
 
+TEST(Metrics, RowsReadBackAsTheyWereWritten) {
+  const TemporaryFolder folder;
+  MetricsFile file = MetricsFile::create(folder / "metrics.csv");
+  EXPECT_TRUE(read_metrics(folder / "metrics.csv").empty());
+  file.append({.step = 7});
+  file.append({.step = 8, .train_loss = 0.1 + 0.2, .learning_rate = 3e-4, .tokens_per_s = 12.5, .seconds = 1.25});
+  const std::vector<Metrics> rows = read_metrics(folder / "metrics.csv");
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(metrics_row(rows[0]), "7,,,,,,");
+  EXPECT_EQ(rows[1].train_loss, 0.1 + 0.2);
+  EXPECT_EQ(rows[1].val_loss, std::nullopt);
+  EXPECT_EQ(rows[1].learning_rate, 3e-4);
+  EXPECT_EQ(rows[1].seconds, 1.25);
+  folder.write("other.csv", "a,b\n1,2\n");
+  EXPECT_EQ(error_of([&] { read_metrics(folder / "other.csv"); }),
+            "metrics: line 1 of " + (folder / "other.csv").string() +
+                " must be \"step,train_loss,val_loss,learning_rate,gradient_norm,tokens_per_s,seconds\"; got \"a,b\"");
+  folder.write("short.csv", header + "1,2\n");
+  EXPECT_EQ(
+      error_of([&] { read_metrics(folder / "short.csv"); }),
+      "metrics: line 2 of " + (folder / "short.csv").string() + " must hold a step and 6 more fields; got \"1,2\"");
+}
+
 TEST(Metrics, EveryRowIsOnDiskAtOnce) {
   const TemporaryFolder folder;
   folder.write("metrics.csv", "an older run");

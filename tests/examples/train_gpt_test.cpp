@@ -161,8 +161,12 @@ TEST_F(TrainGpt, InterruptedSavesAndTellsHowToGoOn) {
 TEST_F(TrainGpt, AFinishedRunThatIsResumedChangesNothing) {
   ASSERT_EQ(run(options("a")), 0) << content_of(log());
   const std::string metrics = content_of(out("a") / "metrics.csv"),
-                    checkpoint = content_of(out("a") / "checkpoint.safetensors");
+                    checkpoint = content_of(out("a") / "checkpoint.safetensors"),
+                    report = content_of(out("a") / "report.html");
   ASSERT_EQ(run(resume("a")), 0) << content_of(log());
+  EXPECT_TRUE(content_of(out("a") / "report.html") == report);
+  EXPECT_LE(report.size(), 300'000u);
+  EXPECT_NE(report.find("--steps 24"), std::string::npos);
   EXPECT_EQ(content_of(out("a") / "metrics.csv"), metrics);
   EXPECT_TRUE(content_of(out("a") / "checkpoint.safetensors") == checkpoint);
 }

@@ -1,0 +1,15 @@
+# embed_files(<target> <folder> <file>...): a header <folder>/embedded.h for the target with the text of each file as a
+# string_view, named after it: style.css is embedded::style_css. A changed file configures anew.
+function(embed_files target folder)
+  set(header "#pragma once\n\n#include <string_view>\n\nnamespace embedded {\n")
+  foreach(file IN LISTS ARGN)
+    set(path ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/${file})
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${path})
+    string(REPLACE "." "_" name ${file})
+    file(READ ${path} text)
+    string(APPEND header "inline constexpr std::string_view ${name} = R\"___(${text})___\";\n")
+  endforeach()
+  string(APPEND header "}\n")
+  file(CONFIGURE OUTPUT embedded/${folder}/embedded.h CONTENT "@header@" @ONLY)
+  target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_BINARY_DIR}/embedded)
+endfunction()

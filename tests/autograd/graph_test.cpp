@@ -1,0 +1,80 @@
+// Tests of graph.h: the picture of a tape, in Graphviz's language and drawn.
+#include <capstan/autograd/create.h>
+#include <capstan/autograd/graph.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "support/expect.h"
+#include "support/makers.h"
+#include "support/plain_ops.h"
+
+namespace capstan {
+namespace {
+
+using test::error_of;
+using test::number;
+using test::plain::mul;
+using test::plain::square;
+
+TEST(Graph, ShowsLeavesOpsConstantsAndTheirEdgesInOrder) {
+  Tape tape;
+  const Tensor x = tape.watch(ones({2}));
+  const Tensor y = tape.watch(mul(x, ones({2})));
+  const Tensor z = square(y);
+  EXPECT_EQ(graph_to_dot(tape, {{"x", x}, {"y", y}}),
+            "digraph tape {\n"
+            "  node [shape=box, style=rounded];\n"
+            "  n0 [class=\"leaf watched\", label=\"x\\n[2]\"];\n"
+            "  c0 [class=\"constant\", label=\"constant\\n[2]\"];\n"
+            "  n1 [class=\"op watched\", label=\"y = plain_mul\\n[2]\"];\n"
+            "  n0 -> n1;\n"
+            "  c0 -> n1;\n"
+            "  n2 [class=\"op\", label=\"plain_mul\\n[2]\"];\n"
+            "  n1 -> n2;\n"
+            "  n1 -> n2;\n"
+            "}\n");
+}
+
+TEST(Graph, QuotesInNamesAreEscaped) {
+  Tape tape;
+  const Tensor x = tape.watch(number(1));
+  EXPECT_NE(graph_to_dot(tape, {{"a\"b\\", x}}).find("label=\"a\\\"b\\\\\\n[]\""), std::string::npos);
+}
+
+TEST(Graph, OfAConsumedTapeIsAnErrorAndOfAKeptOneIsNot) {
+  Tape tape;
+  const Tensor x = tape.watch(number(2));
+  const Tensor y = square(x);
+  tape.backward(y, {.keep = true});
+  EXPECT_NE(graph_to_dot(tape).find("n0 -> n1"), std::string::npos);
+  tape.backward(y);
+  EXPECT_EQ(error_of([&] { graph_to_dot(tape); }),
+            "graph_to_dot: the tape must still hold its calls; got a tape that a backward consumed; draw it before, or "
+            "pass {.keep = true} to that backward");
+}
+
+TEST(Graph, ANameForAConstantIsAnError) {
+  Tape tape;
+  EXPECT_EQ(error_of([&] {
+              graph_to_dot(tape, {{"w", number(1)}});
+            }),
+            "graph_to_dot: w must be recorded on this tape; got a tensor that is not; name what watch() or an op on it "
+            "returned");
+}
+
+TEST(Graph, IsDrawnWhereGraphvizIsInstalledAndNothingElsewhere) {
+  Tape tape;
+  const Tensor x = tape.watch(number(2));
+  square(x);
+  const bool installed = std::system("dot -V >/dev/null 2>&1") == 0;
+  const std::optional<std::string> svg = graph_to_svg(tape, {{"the leaf", x}});
+  ASSERT_EQ(svg.has_value(), installed);
+  if (!installed) return;
+  EXPECT_TRUE(svg->starts_with("<svg"));
+  EXPECT_NE(svg->find(">the leaf<"), std::string::npos) << *svg;
+  EXPECT_NE(svg->find("class=\"node leaf watched\""), std::string::npos) << *svg;
+}
+
+}  // namespace
+}  // namespace capstan
