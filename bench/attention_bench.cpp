@@ -1,9 +1,11 @@
-// Attention forward, and forward + backward, through the tape, f32: attention/{fused,composed}/{fwd,fwd_bwd}/BxHxTxD[/variant].
-// Without a variant it is causal. full: no mask; padded: half of the keys; windowN: causal, the last N keys; grouped: causal,
-// four query heads a key head; sweep: causal, for T and D at a fixed total. Threads by OMP_NUM_THREADS.
+// Attention forward, and forward + backward, through the tape, f32:
+// attention/{fused,composed}/{fwd,fwd_bwd}/BxHxTxD[/variant]. Without a variant it is causal. full: no mask; padded: half
+// of the keys; windowN: causal, the last N keys; grouped: causal, four query heads a key head; sweep: causal, T and D at a
+// fixed total. Threads by OMP_NUM_THREADS.
 //
-// GFLOP/s counts the pairs that see each other, causal as the half T²/2: 4·D operations a pair forward, 3.5 times that with
-// backward. attention/memory/… runs only if the filter says `memory`: it takes seconds, and ends the program above its bound.
+// GFLOP/s counts the pairs that see each other, causal as the half T²/2: 4·D operations a pair forward, 3.5 times that
+// with backward. attention/memory/… runs only if the filter says `memory`: it takes seconds, and ends the program above
+// its bound.
 #include <capstan/autograd/pool.h>
 #include <capstan/autograd/tape.h>
 
@@ -43,11 +45,10 @@ struct Case {
 };
 
 std::vector<Case> cases() {
-  std::vector<Case> all = {{1, 1, 8, 8},      {1, 1, 64, 64},    {4, 4, 64, 16},    {8, 8, 128, 64},
-                           {4, 12, 256, 64},  {1, 12, 512, 64},  {1, 12, 1024, 64}, {1, 8, 2048, 64},
-                           {1, 8, 2048, 128}, {1, 4, 4096, 64},  {1, 2, 8192, 64},  {8, 8, 128, 32},
-                           {8, 8, 128, 128},  {1, 1, 256, 64},   {1, 4, 256, 64}};
-  for (const Case& s : {Case{1, 12, 1024, 64}, Case{1, 4, 4096, 64}}) {
+  std::vector<Case> all = {{1, 1, 8, 8},     {1, 1, 64, 64},    {4, 4, 64, 16},   {8, 8, 128, 64},   {4, 12, 256, 64},
+                           {1, 12, 512, 64}, {1, 12, 1024, 64}, {1, 8, 2048, 64}, {1, 8, 2048, 128}, {1, 4, 4096, 64},
+                           {1, 2, 8192, 64}, {8, 8, 128, 32},   {8, 8, 128, 128}, {1, 1, 256, 64},   {1, 4, 256, 64}};
+  for (const Case& s : {Case{1, 12, 512, 64}, Case{1, 12, 1024, 64}, Case{1, 4, 4096, 64}}) {
     const auto variant = [&](const char* name) {
       Case& c = all.emplace_back(s);
       c.variant = name;
@@ -133,8 +134,8 @@ double resident_peak() {
   return 1024.0 * static_cast<double>(usage.ru_maxrss);
 }
 
-/// What a call takes beyond its operands, as the pool and as the system counts it; the latter means something in the first
-/// benchmark of a process only.
+/// What a call takes beyond its operands, as the pool and as the system counts it; the latter means something in the
+/// first benchmark of a process only.
 struct ExtraMemory {
   std::size_t held = pool_statistics().bytes;
   double resident = resident_peak();
@@ -158,7 +159,8 @@ void memory(benchmark::State& state, const std::string& name, const Case& s, boo
   count_work(state, (backward ? 3.5 : 1) * s.operations(), s.bytes());
   extra.report(state);
   if (extra.pool() > bound) {
-    fmt::print(stderr, "{}: extra memory must be within {:.0f} MB; got {:.0f}\n", name, bound / 1e6, extra.pool() / 1e6);
+    fmt::print(stderr, "{}: extra memory must be within {:.0f} MB; got {:.0f}\n", name, bound / 1e6,
+               extra.pool() / 1e6);
     std::exit(1);
   }
   check(name, fused, s, in, backward);

@@ -30,7 +30,7 @@ inline std::vector<Index> sampled_rows(Index length) {
   return rows;
 }
 
-/// x where a sampled row of the last head stands, else 0: as a cotangent it makes gradients that a few loops can follow.
+/// x where a sampled row of the last head stands, else 0: as a cotangent it makes gradients that few loops can follow.
 inline Tensor only_sampled_rows(const Tensor& x) {
   const Index length = x.size(2), width = x.size(3), head = (x.size(0) * x.size(1) - 1) * length;
   std::vector<float> kept(static_cast<std::size_t>(x.elements()));
@@ -39,8 +39,8 @@ inline Tensor only_sampled_rows(const Tensor& x) {
   return tensor(kept, x.shape());
 }
 
-/// out = softmax(q kᵀ / √D) v at the sampled rows of the last head, [rows · D], and the gradients of ⟨up, out⟩ over those
-/// rows, each [T · D].
+/// out = softmax(q kᵀ / √D) v at the sampled rows of the last head, [rows · D], and the gradients of ⟨up, out⟩ over
+/// those rows, each [T · D].
 struct ByLoops {
   std::vector<double> out, dq, dk, dv;
 
