@@ -1,122 +1,202 @@
-// Causal attention, forward and forward + backward, through the tape: attention/{fused,composed}/{fwd,fwd_bwd}/BxHxTxD, f32.
-// GFLOP/s counts the causal half: 2·B·H·T²·D forward, 3.5 times that with backward. Threads by OMP_NUM_THREADS.
-#include <capstan/autograd/create.h>
+// Attention forward, and forward + backward, through the tape, f32:
+// attention/{fused,composed}/{fwd,fwd_bwd}/BxHxTxD[/variant]. Without a variant it is causal. full: no mask; padded: half
+// of the keys; windowN: causal, the last N keys; grouped: causal, four query heads a key head; sweep: causal, T and D at a
+// fixed total. Threads by OMP_NUM_THREADS.
+//
+// GFLOP/s counts the pairs that see each other, causal as the half T²/2: 4·D operations a pair forward, 3.5 times that
+// with backward. attention/memory/… runs only if the filter says `memory`: it takes seconds, and ends the program above
+// its bound.
+#include <capstan/autograd/pool.h>
 #include <capstan/autograd/tape.h>
-#include <capstan/ops/attention.h>
 
+#include "attention_by_loops.h"
 #include "bench.h"
+
+#include <sys/resource.h>
 
 namespace capstan::bench {
 namespace {
 
-struct Sizes {
+struct Case {
   Index batch, heads, length, width;
-  std::string name() const { return fmt::format("{}x{}x{}x{}", batch, heads, length, width); }
+  const char* variant = "";
+  Index key_heads = heads;
+  Index window = 0;  // 0: none
+  bool causal = true, padded = false;
+
+  std::string name() const { return fmt::format("{}x{}x{}x{}{}", batch, heads, length, width, variant); }
   Shape shape() const { return {batch, heads, length, width}; }
-  double operations() const { return 2.0 * static_cast<double>(batch * heads * length * length * width); }
+  Shape key_shape() const { return {batch, key_heads, length, width}; }
+  Mask mask() const {
+    Mask mask = causal ? Mask::causal() : Mask::all();
+    if (window > 0) mask = mask & Mask::window(window - 1);
+    if (padded) mask = mask & Mask::padding(std::vector<Index>(static_cast<std::size_t>(batch), length / 2));
+    return mask;
+  }
+  Sight sight() const {
+    return {window > 0 ? 1 - window : 1 - length, causal ? 0 : length - 1, padded ? length / 2 : length};
+  }
+  double operations() const {
+    const double t = static_cast<double>(length);
+    const double pairs = window > 0 ? t * static_cast<double>(window) : causal || padded ? t * t / 2 : t * t;
+    return 4.0 * static_cast<double>(batch * heads * width) * pairs;
+  }
+  double bytes() const { return 2.0 * static_cast<double>(shape().elements() + key_shape().elements()) * 4; }
 };
 
-constexpr Sizes sizes[] = {{1, 1, 64, 64},   {4, 4, 64, 16},    {8, 8, 128, 64},  {4, 12, 256, 64},
-                           {1, 12, 512, 64}, {1, 12, 1024, 64}, {1, 8, 2048, 64}, {8, 8, 128, 32},
-                           {8, 8, 128, 128}, {1, 1, 256, 64},   {1, 4, 256, 64}};
+std::vector<Case> cases() {
+  std::vector<Case> all = {{1, 1, 8, 8},     {1, 1, 64, 64},    {4, 4, 64, 16},   {8, 8, 128, 64},   {4, 12, 256, 64},
+                           {1, 12, 512, 64}, {1, 12, 1024, 64}, {1, 8, 2048, 64}, {1, 8, 2048, 128}, {1, 4, 4096, 64},
+                           {1, 2, 8192, 64}, {8, 8, 128, 32},   {8, 8, 128, 128}, {1, 1, 256, 64},   {1, 4, 256, 64}};
+  for (const Case& s : {Case{1, 12, 512, 64}, Case{1, 12, 1024, 64}, Case{1, 4, 4096, 64}}) {
+    const auto variant = [&](const char* name) {
+      Case& c = all.emplace_back(s);
+      c.variant = name;
+      return &c;
+    };
+    variant("/full")->causal = false;
+    Case* padded = variant("/padded");
+    padded->causal = false;
+    padded->padded = true;
+    variant("/window256")->window = 256;
+    variant("/grouped")->key_heads = s.heads / 4;
+  }
+  for (Index length = 64; length <= 16384; length *= 4)
+    all.push_back({.batch = 1, .heads = 16384 / length, .length = length, .width = 64, .variant = "/sweep"});
+  for (Index width = 16; width <= 128; width *= 2)
+    all.push_back({.batch = 1, .heads = 512 / width, .length = 1024, .width = width, .variant = "/sweep"});
+  return all;
+}
 
 struct Operands {
   Tensor q, k, v, up;
-  explicit Operands(const Sizes& s)
+  Mask mask;
+  explicit Operands(const Case& s)
       : q(normal({.seed = 1}, s.shape())),
-        k(normal({.seed = 2}, s.shape())),
-        v(normal({.seed = 3}, s.shape())),
-        up(normal({.seed = 4}, s.shape())) {}
+        k(normal({.seed = 2}, s.key_shape())),
+        v(normal({.seed = 3}, s.key_shape())),
+        up(normal({.seed = 4}, s.shape())),
+        mask(s.mask()) {}
 };
 
-using Attend = Tensor (*)(const Tensor&, const Tensor&, const Tensor&);
-Tensor fused(const Tensor& q, const Tensor& k, const Tensor& v) {
-  return attention(q, k, v, {.mask = Mask::causal()}).output;
+using Attend = Tensor (*)(const Tensor& q, const Tensor& k, const Tensor& v, const Mask& mask);
+Tensor fused(const Tensor& q, const Tensor& k, const Tensor& v, const Mask& mask) {
+  return attention(q, k, v, {.mask = mask}).output;
 }
-Tensor composed(const Tensor& q, const Tensor& k, const Tensor& v) {
-  return attention_reference(q, k, v, {.mask = Mask::causal()}).output;
-}
-
-/// softmax(q kᵀ / √D) v by plain loops in f64, of the first batch item and head.
-std::vector<double> by_loops(const Sizes& s, const Operands& in) {
-  const std::vector<double> q = in.q.to_doubles(), k = in.k.to_doubles(), v = in.v.to_doubles();
-  const auto width = static_cast<std::size_t>(s.width);
-  std::vector<double> out;
-  for (std::size_t i = 0; i < static_cast<std::size_t>(s.length); ++i) {
-    std::vector<double> weight(i + 1);
-    double total = 0;
-    for (std::size_t j = 0; j <= i; ++j) {
-      double score = 0;
-      for (std::size_t d = 0; d < width; ++d) score += q[i * width + d] * k[j * width + d];
-      total += weight[j] = std::exp(score / std::sqrt(static_cast<double>(width)));
-    }
-    for (std::size_t d = 0; d < width; ++d) {
-      double sum = 0;
-      for (std::size_t j = 0; j <= i; ++j) sum += weight[j] * v[j * width + d];
-      out.push_back(sum / total);
-    }
-  }
-  return out;
+Tensor composed(const Tensor& q, const Tensor& k, const Tensor& v, const Mask& mask) {
+  return attention_reference(q, k, v, {.mask = mask}).output;
 }
 
 struct Gradient {
   Tensor q, k, v;
 };
-Gradient gradient(Attend attend, const Operands& in) {
+Gradient gradient(Attend attend, const Operands& in, const Tensor& up) {
   Tape tape;
   const Tensor q = tape.watch(in.q), k = tape.watch(in.k), v = tape.watch(in.v);
-  const Gradients g = tape.backward(attend(q, k, v), in.up);
+  const Gradients g = tape.backward(attend(q, k, v, in.mask), up);
   return {g.of(q), g.of(k), g.of(v)};
 }
 
-void check(const std::string& name, Attend attend, const Sizes& s, const Operands& in) {
-  const std::vector<double> values = attend(in.q, in.k, in.v).to_doubles(), want = by_loops(s, in);
-  const std::vector<double> first(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(want.size()));
-  verify(name, tensor(first, {static_cast<Index>(first.size())}), want, 2e-5);
+/// Against the loops, at sampled rows of one head.
+void check(const std::string& name, Attend attend, const Case& s, const Operands& in, bool backward) {
+  const Tensor up = only_sampled_rows(in.up);
+  const ByLoops want(s.sight(), in.q, in.k, in.v, up);
+  const Tensor out = last_head(attend(in.q, in.k, in.v, in.mask));
+  std::vector<Tensor> rows;
+  for (const Index i : sampled_rows(s.length)) rows.push_back(slice(out, 0, i, i + 1));
+  verify(name, concat(rows, 0), want.out, 2e-5);
+  if (!backward) return;
+  const Gradient got = gradient(attend, in, up);
+  verify(name + " dq", last_head(got.q), want.dq, 5e-5);
+  verify(name + " dk", last_head(got.k), want.dk, 5e-5);
+  verify(name + " dv", last_head(got.v), want.dv, 5e-5);
 }
 
-/// Against the composed gradients, which the tests prove.
-void check_gradient(const std::string& name, Attend attend, const Operands& in) {
-  const Gradient got = gradient(attend, in), want = gradient(composed, in);
-  verify(name + " dq", got.q, want.q.to_doubles(), 5e-5);
-  verify(name + " dk", got.k, want.k.to_doubles(), 5e-5);
-  verify(name + " dv", got.v, want.v.to_doubles(), 5e-5);
-}
-
-void forward(benchmark::State& state, const std::string& name, Attend attend, const Sizes& s) {
+void forward(benchmark::State& state, const std::string& name, Attend attend, const Case& s) {
   const Operands in(s);
-  check(name, attend, s, in);
-  for (auto _ : state) benchmark::DoNotOptimize(attend(in.q, in.k, in.v));
-  count_work(state, s.operations(), 4.0 * static_cast<double>(s.shape().elements()) * 4);
+  check(name, attend, s, in, false);
+  for (auto _ : state) benchmark::DoNotOptimize(attend(in.q, in.k, in.v, in.mask));
+  count_work(state, s.operations(), s.bytes());
 }
 
-void forward_backward(benchmark::State& state, const std::string& name, Attend attend, const Sizes& s) {
+void forward_backward(benchmark::State& state, const std::string& name, Attend attend, const Case& s) {
   const Operands in(s);
-  check(name, attend, s, in);
-  check_gradient(name, attend, in);
-  for (auto _ : state) benchmark::DoNotOptimize(gradient(attend, in));
-  count_work(state, 3.5 * s.operations(), 8.0 * static_cast<double>(s.shape().elements()) * 4);
+  check(name, attend, s, in, true);
+  for (auto _ : state) benchmark::DoNotOptimize(gradient(attend, in, in.up));
+  count_work(state, 3.5 * s.operations(), 2 * s.bytes());
+}
+
+// ---- memory ---------------------------------------------------------------------------------------------------------
+
+double resident_peak() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return 1024.0 * static_cast<double>(usage.ru_maxrss);
+}
+
+/// What a call takes beyond its operands, as the pool and as the system counts it; the latter means something in the
+/// first benchmark of a process only.
+struct ExtraMemory {
+  std::size_t held = pool_statistics().bytes;
+  double resident = resident_peak();
+  double pool() const { return static_cast<double>(pool_statistics().peak_bytes - held); }
+  void report(benchmark::State& state) const {
+    state.counters["pool_extra"] = benchmark::Counter(pool());
+    state.counters["resident_extra"] = benchmark::Counter(resident_peak() - resident);
+  }
+};
+
+void memory(benchmark::State& state, const std::string& name, const Case& s, bool backward, double bound) {
+  const Operands in(s);
+  const ExtraMemory extra;
+  for (auto _ : state) {
+    if (backward) {
+      benchmark::DoNotOptimize(gradient(fused, in, in.up));
+    } else {
+      benchmark::DoNotOptimize(fused(in.q, in.k, in.v, in.mask));
+    }
+  }
+  count_work(state, (backward ? 3.5 : 1) * s.operations(), s.bytes());
+  extra.report(state);
+  if (extra.pool() > bound) {
+    fmt::print(stderr, "{}: extra memory must be within {:.0f} MB; got {:.0f}\n", name, bound / 1e6,
+               extra.pool() / 1e6);
+    std::exit(1);
+  }
+  check(name, fused, s, in, backward);
+}
+
+template <class Run>
+void add(const std::string& name, Run&& run) {
+  benchmark::RegisterBenchmark(name.c_str(), [name, run](benchmark::State& state) { run(state, name); })->UseRealTime();
+}
+
+void add_all() {
+  struct Path {
+    const char* name;
+    Attend attend;
+  };
+  for (const Path& path : {Path{"fused", fused}, Path{"composed", composed}})
+    for (const Case& s : cases()) {
+      if (path.attend == composed && (s.length > 2048 || s.variant != std::string_view())) continue;
+      const auto name = [&](const char* what) { return fmt::format("attention/{}/{}/{}", path.name, what, s.name()); };
+      add(name("fwd"), [=](benchmark::State& state, const std::string& as) { forward(state, as, path.attend, s); });
+      add(name("fwd_bwd"),
+          [=](benchmark::State& state, const std::string& as) { forward_backward(state, as, path.attend, s); });
+    }
+  if (benchmark::GetBenchmarkFilter().find("memory") == std::string::npos) return;
+  const Case longer{1, 1, 32768, 64}, longest{1, 1, 131072, 64};
+  add("attention/memory/fwd_bwd/" + longer.name(),
+      [=](benchmark::State& state, const std::string& as) { memory(state, as, longer, true, 200e6); });
+  add("attention/memory/fwd/" + longest.name(),
+      [=](benchmark::State& state, const std::string& as) { memory(state, as, longest, false, 200e6); });
 }
 
 }  // namespace
 }  // namespace capstan::bench
 
 int main(int count, char** arguments) {
-  using namespace capstan::bench;
-  struct Path {
-    const char* name;
-    Attend attend;
-  };
-  for (const Path& path : {Path{"fused", fused}, Path{"composed", composed}})
-    for (const Sizes& s : sizes) {
-      const auto add = [&](const char* what, auto* run) {
-        const std::string name = fmt::format("attention/{}/{}/{}", path.name, what, s.name());
-        benchmark::RegisterBenchmark(name.c_str(), [=, attend = path.attend, &s](benchmark::State& state) {
-          run(state, name, attend, s);
-        })->UseRealTime();
-      };
-      add("fwd", forward);
-      add("fwd_bwd", forward_backward);
-    }
+  benchmark::Initialize(&count, arguments);
+  capstan::bench::add_all();
   return capstan::bench::main(count, arguments);
 }

@@ -21,7 +21,7 @@
 #include <hwy/highway.h>
 // After Highway, which they need.
 #include <capstan/ops/kernels/attention_packed_head-inl.h>
-#include <capstan/ops/kernels/attention_tiles-inl.h>
+#include <capstan/ops/kernels/attention_small-inl.h>
 
 #include <numbers>
 
@@ -30,28 +30,34 @@ namespace capstan::kernels::HWY_NAMESPACE {
 namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Rows of dK and dV whose ranges of queries are cut together at the edge of a band.
-inline constexpr Index gradient_rows = 12;
+/// Rows of dK and dV whose ranges of queries are cut together at the edge of a band: one or two tiles.
+template <class T>
+constexpr Index GradientRows(Index vectors) {
+  const Index rows = tile_rows<T>(std::min(Index{4}, vectors));
+  return rows < 12 ? 2 * rows : rows;
+}
 
 /// The memory of one task that does not grow with T.
 template <class T>
 struct BackwardTiles {
+  Index block;
   Scratch<T> memory;
   T *weights, *gradients, *keys, *values, *dk, *dv, *terms, *factors, *zeros;
   BackwardTiles(const AttentionProblem& p, const AttentionSizes& s)
-      : memory(block_keys * (4 * panel<T> + s.width + s.value_width + Padded<T>(s.width) + Padded<T>(s.value_width)) +
+      : block(BlockKeys(s)),
+        memory(block * (4 * panel<T> + s.width + s.value_width + Padded<T>(s.width) + Padded<T>(s.value_width)) +
                panel<T>) {
     T* at = memory.data();
     const auto take = [&](Index count) { return std::exchange(at, at + count); };
-    weights = take(block_keys * panel<T>);
-    gradients = take(block_keys * panel<T>);
-    terms = take(block_keys * panel<T>);
-    factors = take(block_keys * panel<T>);
+    weights = take(block * panel<T>);
+    gradients = take(block * panel<T>);
+    terms = take(block * panel<T>);
+    factors = take(block * panel<T>);
     zeros = take(panel<T>);
-    dk = take(block_keys * Padded<T>(s.width));
-    dv = take(block_keys * Padded<T>(s.value_width));
-    keys = take(block_keys * s.width);
-    values = take(block_keys * s.value_width);
+    dk = take(block * Padded<T>(s.width));
+    dv = take(block * Padded<T>(s.value_width));
+    keys = take(block * s.width);
+    values = take(block * s.value_width);
     if (p.keep.layout == nullptr && p.bias.layout == nullptr) terms = nullptr;
     if (!p.dropout) factors = nullptr;
     std::fill_n(zeros, panel<T>, T{0});
@@ -93,7 +99,7 @@ HWY_INLINE void Differentiate(const MaskedScores<T>& masked, Range keys, Range a
 template <class T>
 HWY_INLINE void AddKeyGradients(const Band& band, bool edge, Range block, Range keys, Index query, Index count,
                                 const T* s, DenseRows<T> rows, Index columns, T* c) {
-  const Index vectors = Padded<T>(columns) / lanes<T>, step = edge ? gradient_rows : keys.count();
+  const Index vectors = Padded<T>(columns) / lanes<T>, step = edge ? GradientRows<T>(vectors) : keys.count();
   for (Index j = keys.begin; j < keys.end; j += step) {
     const Index group = std::min(step, keys.end - j);
     Range queries{query, query + count};
@@ -120,7 +126,7 @@ HWY_INLINE void AddKeyGradients(const Band& band, bool edge, Range block, Range 
 template <class T>
 HWY_INLINE void BackwardTile(const BackwardProblem& b, const Band& band, const PackedHead<T>& head, Index batch,
                              Index h, Index query, Range block, DenseRows<T> keys, DenseRows<T> values, T* dq,
-                             BackwardTiles<T>& t) {
+                             BackwardTiles<T>& t, Ahead<T>& ahead) {
   const AttentionSizes& s = b.s;
   const VisibleKeys visible = Visible<T>(band, query, s.queries, block);
   if (!visible.any()) return;
@@ -130,6 +136,7 @@ HWY_INLINE void BackwardTile(const BackwardProblem& b, const Band& band, const P
   if (t.factors != nullptr) dropout_factors(b.p, pairs, t.factors);
   const T* minus_delta = head.minus_delta + query;
   Scores(visible, keys, s.width, head.q + query * s.width, t.zeros, t.weights);
+  ahead.Step();
   Scores(visible, values, s.value_width, head.dout + query * s.value_width,
          t.factors == nullptr ? minus_delta : t.zeros, t.gradients);
   for (Index v = 0; v < panel_vectors; ++v) {
@@ -153,10 +160,13 @@ HWY_INLINE void BackwardTile(const BackwardProblem& b, const Band& band, const P
       for (Index j = visible.all.begin; j < visible.all.end; ++j) to[i * s.keys + j] = t.gradients[j * panel<T> + i];
   }
   const bool edge = !visible.equal;
+  ahead.Step();
   if (b.dv.layout != nullptr)
     AddKeyGradients(band, edge, block, visible.all, query, count, t.weights, head.dout_rows, s.value_width, t.dv);
+  ahead.Step();
   if (b.dk.layout != nullptr)
     AddKeyGradients(band, edge, block, visible.all, query, count, t.gradients, head.q_rows, s.width, t.dk);
+  ahead.Step();
   if (b.dq.layout != nullptr) AddProducts(visible, keys, t.gradients, s.width, dq);
 }
 
@@ -192,7 +202,7 @@ void StoreQueryGradients(const BackwardProblem& b, Index batch, Index h, Index f
 
 template <class T>
 HWY_ATTR void BackwardTask(const BackwardProblem& b, Index batch, Index key_head, Index chunk, T* dq_of_group,
-                           Index dq_head) {
+                           Index dq_head, Ahead<T>& ahead) {
   const AttentionSizes& s = b.s;
   const Band band(b.p, batch);
   PackedHead<T> head(b, batch, key_head);
@@ -205,8 +215,8 @@ HWY_ATTR void BackwardTask(const BackwardProblem& b, Index batch, Index key_head
     head.Pack(b, batch, h);
     std::fill_n(dq, head.panels * panel<T> * s.width, T{0});
     // Chunks take turns, so that each has its share of the keys that many queries see.
-    for (Index key = chunk * block_keys; key < s.keys; key += b.chunks * block_keys) {
-      const Range block{key, std::min(s.keys, key + block_keys)};
+    for (Index key = chunk * tiles.block; key < s.keys; key += b.chunks * tiles.block) {
+      const Range block{key, std::min(s.keys, key + tiles.block)};
       std::fill_n(tiles.dk, block.count() * Padded<T>(s.width), T{0});
       std::fill_n(tiles.dv, block.count() * Padded<T>(s.value_width), T{0});
       // Keys that no query sees are not even read, unless a keep tensor hides them from the others too.
@@ -221,8 +231,8 @@ HWY_ATTR void BackwardTask(const BackwardProblem& b, Index batch, Index key_head
         values.data -= skipped * values.row;
         const Range queries = band.queries_of(read.begin, read.end - 1, {0, s.queries});
         for (Index at = queries.begin / panel<T>; at * panel<T> < queries.end; ++at)
-          BackwardTile(b, band, head, batch, h, at * panel<T>, block, keys, values, dq + at * panel<T> * s.width,
-                       tiles);
+          BackwardTile(b, band, head, batch, h, at * panel<T>, block, keys, values, dq + at * panel<T> * s.width, tiles,
+                       ahead);
       }
       if (b.dk.layout != nullptr)
         StoreKeyGradients(HeadRows<T>(b.dk, batch, key_head), block, s.width, static_cast<T>(b.p.scale), member > 0,
@@ -234,16 +244,28 @@ HWY_ATTR void BackwardTask(const BackwardProblem& b, Index batch, Index key_head
   }
 }
 
+/// What a head of keys and its first head of queries will touch.
+template <class T>
+void AddNextHead(const BackwardProblem& b, Index batch, Index key_head, Ahead<T>& ahead) {
+  const Index h = key_head * b.s.group;
+  for (const ConstView& x : {b.p.q, b.dout, b.out}) ahead.Add(x, batch, h);
+  for (const ConstView& x : {b.p.k, b.p.v}) ahead.Add(x, batch, key_head);
+  ahead.Add(b.dq, batch, h);
+  for (const View& x : {b.dk, b.dv}) ahead.Add(x, batch, key_head);
+}
+
 template <class T>
 void BackwardOf(BackwardProblem b) {
   const AttentionSizes& s = b.s;
-  const Index key_heads = s.batch * s.key_heads, blocks = (s.keys + block_keys - 1) / block_keys;
+  const Index key_heads = s.batch * s.key_heads, blocks = (s.keys + BlockKeys(s) - 1) / BlockKeys(s);
   if (b.dbias.layout != nullptr) std::fill_n(b.dbias.data<T>(), b.dbias.elements(), T{0});
   if (s.batch * s.heads == 0) {
     for (const View& x : {b.dk, b.dv})
       if (x.layout != nullptr) fill(x, 0);
     return;
   }
+  if (b.dbias.layout == nullptr && IsSmall<T>(b.p, s))
+    return ForEachSmallHead(s, s.key_heads, [&](Index batch, Index h) { SmallBackward<T>(b, batch, h); });
   b.chunks = std::clamp(blocks, Index{1}, key_heads >= 8 ? Index{1} : key_heads >= 4 ? Index{2} : Index{4});
   const Index panels = (s.queries + panel<T> - 1) / panel<T>, dq_head = panels * panel<T> * s.width;
   const double task = static_cast<double>(s.queries) * static_cast<double>(std::min(s.keys, b.p.high - b.p.low + 1)) *
@@ -251,10 +273,15 @@ void BackwardOf(BackwardProblem b) {
                       static_cast<double>(b.chunks);
   const Index grain = std::max(Index{1}, static_cast<Index>(5e5 / std::max(task, 1e3)));
   if (b.chunks == 1) {
-    parallel_blocks(Region::attention, key_heads, grain, [&](Index begin, Index end) {
+    const Index run = heads_in_a_row(s, key_heads, sizeof(T));
+    const Index steps = 4 * s.group * TilesOfHead<T>(s);
+    parallel_blocks(Region::attention, key_heads, std::max(run, grain), [&](Index begin, Index end) {
       Scratch<T> dq(dq_head);
-      for (Index item = begin; item < end; ++item)
-        BackwardTask<T>(b, item / s.key_heads, item % s.key_heads, 0, dq.data(), dq_head);
+      for (Index item = begin; item < end; ++item) {
+        Ahead<T> ahead(steps);
+        if (run > 1 && item + 1 < end) AddNextHead(b, (item + 1) / s.key_heads, (item + 1) % s.key_heads, ahead);
+        BackwardTask<T>(b, item / s.key_heads, item % s.key_heads, 0, dq.data(), dq_head, ahead);
+      }
     });
     return;
   }
@@ -264,8 +291,9 @@ void BackwardOf(BackwardProblem b) {
   parallel_blocks(Region::attention, key_heads * b.chunks, grain, [&](Index begin, Index end) {
     for (Index item = begin; item < end; ++item) {
       const Index chunk = item % b.chunks, key_head = item / b.chunks;
+      Ahead<T> nothing(0);
       BackwardTask<T>(b, key_head / s.key_heads, key_head % s.key_heads, chunk,
-                      parts.data() + chunk * part + key_head * s.group * dq_head, dq_head);
+                      parts.data() + chunk * part + key_head * s.group * dq_head, dq_head, nothing);
     }
   });
   if (b.dq.layout == nullptr) return;

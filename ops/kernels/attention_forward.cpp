@@ -12,7 +12,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 // After Highway, which they need.
-#include <capstan/ops/kernels/attention_tiles-inl.h>
+#include <capstan/ops/kernels/attention_small-inl.h>
 
 #include <numbers>
 
@@ -27,18 +27,19 @@ Index PanelsPerTask(Index queries) { return queries <= 512 ? 2 : 4; }
 /// The memory of one task.
 template <class T>
 struct ForwardScratch {
-  Index d_panel, v_panel;
+  Index block, d_panel, v_panel;
   bool terms_wanted, factors_wanted;
   Scratch<T> memory;
   T *queries, *outputs, *most, *sums, *zeros, *scores, *keys, *values, *terms, *factors;
 
   ForwardScratch(const AttentionProblem& p, const AttentionSizes& s, Index panels)
-      : d_panel(s.width * panel<T>),
+      : block(BlockKeys(s)),
+        d_panel(s.width * panel<T>),
         v_panel(s.value_width * panel<T>),
         terms_wanted(p.keep.layout != nullptr || p.bias.layout != nullptr),
         factors_wanted(p.dropout.has_value()),
-        memory(panels * (d_panel + v_panel + 2 * panel<T>) + panel<T> +
-               block_keys * (panel<T> * (1 + terms_wanted + factors_wanted) + s.width + s.value_width)) {
+        memory(panels * (d_panel + v_panel + 2 * panel<T>)+panel<T> +
+               block * (panel<T> * (1 + terms_wanted + factors_wanted) + s.width + s.value_width)) {
     T* at = memory.data();
     const auto take = [&](Index count) { return std::exchange(at, at + count); };
     queries = take(panels * d_panel);
@@ -46,11 +47,11 @@ struct ForwardScratch {
     most = take(panels * panel<T>);
     sums = take(panels * panel<T>);
     zeros = take(panel<T>);
-    scores = take(block_keys * panel<T>);
-    terms = terms_wanted ? take(block_keys * panel<T>) : nullptr;
-    factors = factors_wanted ? take(block_keys * panel<T>) : nullptr;
-    keys = take(block_keys * s.width);
-    values = take(block_keys * s.value_width);
+    scores = take(block * panel<T>);
+    terms = terms_wanted ? take(block * panel<T>) : nullptr;
+    factors = factors_wanted ? take(block * panel<T>) : nullptr;
+    keys = take(block * s.width);
+    values = take(block * s.value_width);
     std::fill_n(zeros, panel<T>, T{0});
     std::fill_n(outputs, panels * v_panel, T{0});
     std::fill_n(most, panels * panel<T>, -std::numeric_limits<T>::infinity());
@@ -127,13 +128,14 @@ HWY_INLINE void Drop(const T* factors, Range keys, T* weights) {
 template <class T>
 HWY_INLINE void ForwardTile(const AttentionProblem& p, const AttentionSizes& s, const Band& band, Index b, Index h,
                             Index query, Range block, DenseRows<T> keys, DenseRows<T> values, Index at,
-                            ForwardScratch<T>& scratch) {
+                            ForwardScratch<T>& scratch, Ahead<T>& ahead) {
   const VisibleKeys visible = Visible<T>(band, query, s.queries, block);
   if (!visible.any()) return;
   const PairTile pairs{b, h, block.begin, block.count(), query, std::min(panel<T>, s.queries - query), panel<T>};
   if (scratch.terms_wanted && !pair_terms(p, pairs, std::numbers::log2e_v<T>, scratch.terms)) return;
   T* outputs = scratch.outputs + at * scratch.v_panel;
   Scores(visible, keys, s.width, scratch.queries + at * scratch.d_panel, scratch.zeros, scratch.scores);
+  ahead.Step();
   for (Index v = 0; v < panel_vectors; ++v) {
     const Range range = visible.of[v];
     if (range.empty()) continue;
@@ -142,17 +144,19 @@ HWY_INLINE void ForwardTile(const AttentionProblem& p, const AttentionSizes& s, 
     Weigh(masked, range, scratch.scores + lane, scratch.most + at * panel<T> + lane,
           scratch.sums + at * panel<T> + lane, outputs + lane, s.value_width);
   }
+  ahead.Step();
   if (scratch.factors_wanted) {
     dropout_factors(p, pairs, scratch.factors);
     Drop(scratch.factors, visible.all, scratch.scores);
   }
   AddProducts(visible, values, scratch.scores, s.value_width, outputs);
+  ahead.Step();
 }
 
 /// Outputs and log-sum-exp of a finished panel leave for memory.
 template <class T>
 HWY_INLINE void FinishPanel(const AttentionSizes& s, Index query, Index at, ForwardScratch<T>& scratch, HeadRows<T> out,
-                            T* logsumexp, Index step) {
+                            HeadStatistic<T> logsumexp) {
   const hn::ScalableTag<T> d;
   const Index count = std::min(panel<T>, s.queries - query);
   T* outputs = scratch.outputs + at * scratch.v_panel;
@@ -169,13 +173,13 @@ HWY_INLINE void FinishPanel(const AttentionSizes& s, Index query, Index at, Forw
       hn::StoreU(hn::IfThenElse(dead, hn::Zero(d), hn::Mul(inverse, hn::LoadU(d, place))), d, place);
     }
   }
-  for (Index i = 0; i < count; ++i) logsumexp[(query + i) * step] = most[i];
+  for (Index i = 0; i < count; ++i) logsumexp[query + i] = most[i];
   Transpose(outputs, panel<T>, s.value_width, count, T{1}, out.data + query * out.row, out.row);
 }
 
 template <class T>
 HWY_ATTR void ForwardTask(const AttentionProblem& p, const AttentionSizes& s, const SeenKeys& seen, Index b, Index h,
-                          Index query, View out, View logsumexp) {
+                          Index query, View out, View logsumexp, Ahead<T>& ahead) {
   const Index panels = std::min(PanelsPerTask(s.queries), (s.queries - query + panel<T> - 1) / panel<T>);
   const Index end = std::min(s.queries, query + panels * panel<T>), key_head = h / s.group;
   const Band band(p, b);
@@ -194,20 +198,17 @@ HWY_ATTR void ForwardTask(const AttentionProblem& p, const AttentionSizes& s, co
   }
   const bool* alive = seen.of(b, key_head);
   const Range all = band.keys_of(query, end - 1, {0, s.keys});
-  for (Index key = all.begin; key < all.end; key += block_keys) {
-    const Range block{key, std::min(all.end, key + block_keys)};
+  for (Index key = all.begin; key < all.end; key += scratch.block) {
+    const Range block{key, std::min(all.end, key + scratch.block)};
     const bool* alive_here = alive == nullptr ? nullptr : alive + key;
     const DenseRows<T> keys = Dense(k, key, block.count(), s.width, alive_here, scratch.keys);
-    const DenseRows<T> values =
-        Dense(v, key, block.count(), s.value_width, alive_here, scratch.values);
+    const DenseRows<T> values = Dense(v, key, block.count(), s.value_width, alive_here, scratch.values);
     for (Index at = 0; at < panels; ++at)
-      ForwardTile(p, s, band, b, h, query + at * panel<T>, block, keys, values, at, scratch);
+      ForwardTile(p, s, band, b, h, query + at * panel<T>, block, keys, values, at, scratch, ahead);
   }
   const HeadRows<T> to(out, b, h);
-  const Layout& statistic = *logsumexp.layout;
-  for (Index at = 0; at < panels; ++at)
-    FinishPanel(s, query + at * panel<T>, at, scratch, to,
-                logsumexp.data<T>() + b * statistic.stride(0) + h * statistic.stride(1), statistic.stride(2));
+  const HeadStatistic<T> to_logsumexp(logsumexp, b, h);
+  for (Index at = 0; at < panels; ++at) FinishPanel(s, query + at * panel<T>, at, scratch, to, to_logsumexp);
 }
 
 template <class T>
@@ -216,18 +217,35 @@ void ForwardOf(const AttentionProblem& p, View out, View logsumexp) {
   const Index queries_per_task = PanelsPerTask(s.queries) * panel<T>;
   const Index pieces = (s.queries + queries_per_task - 1) / queries_per_task;
   if (s.batch * s.heads * pieces == 0) return;
+  if (IsSmall<T>(p, s))
+    return ForEachSmallHead(s, s.heads, [&](Index b, Index h) { SmallForward<T>(p, s, b, h, out, logsumexp); });
   const SeenKeys seen(p);
   // A piece of work is worth some 20 µs.
-  const double task = static_cast<double>(queries_per_task) * static_cast<double>(std::min(s.keys, p.high - p.low + 1)) *
+  const double task = static_cast<double>(queries_per_task) *
+                      static_cast<double>(std::min(s.keys, p.high - p.low + 1)) *
                       static_cast<double>(s.width + s.value_width);
   const Index grain = std::max(Index{1}, static_cast<Index>(1e6 / std::max(task, 1e3)));
-  parallel_blocks(Region::attention, s.batch * s.heads * pieces, grain, [&](Index begin, Index end) {
-    for (Index item = begin; item < end; ++item) {
-      // Heads outermost, so that their K and V stay in cache; the last queries, which see most keys, first.
-      const Index head = item / pieces, piece = pieces - 1 - item % pieces;
-      ForwardTask<T>(p, s, seen, head / s.heads, head % s.heads, piece * queries_per_task, out, logsumexp);
-    }
-  });
+  const Index run = heads_in_a_row(s, s.batch * s.heads, sizeof(T));
+  const Index steps = 3 * TilesOfHead<T>(s);
+  parallel_blocks(Region::attention, s.batch * s.heads * pieces, run > 1 ? run * pieces : grain,
+                  [&](Index begin, Index end) {
+                    for (Index item = begin; item < end;) {
+                      const Index head = item / pieces, b = head / s.heads, h = head % s.heads;
+                      Ahead<T> ahead(steps);
+                      const Index next = head + 1;
+                      if (run > 1 && next * pieces < end) {
+                        ahead.Add(p.q, next / s.heads, next % s.heads);
+                        ahead.Add(p.k, next / s.heads, next % s.heads / s.group);
+                        ahead.Add(p.v, next / s.heads, next % s.heads / s.group);
+                        ahead.Add(out, next / s.heads, next % s.heads);
+                      }
+                      // Heads outermost, so that their K and V stay in cache; the last queries, which see most keys, first.
+                      for (const Index stop = std::min(end, next * pieces); item < stop; ++item) {
+                        const Index piece = pieces - 1 - item % pieces;
+                        ForwardTask<T>(p, s, seen, b, h, piece * queries_per_task, out, logsumexp, ahead);
+                      }
+                    }
+                  });
 }
 
 }  // namespace

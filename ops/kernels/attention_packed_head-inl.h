@@ -17,26 +17,10 @@ HWY_BEFORE_NAMESPACE();
 namespace capstan::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Up to whole vectors.
-template <class T>
-constexpr Index Padded(Index width) {
-  return (width + lanes<T> - 1) / lanes<T> * lanes<T>;
-}
-
-/// One head's statistics [Tq].
-template <class T>
-struct HeadStatistic {
-  const T* data;
-  Index step;
-  HeadStatistic(ConstView x, Index b, Index h)
-      : data(x.data<T>() + b * x.layout->stride(0) + h * x.layout->stride(1)), step(x.layout->stride(2)) {}
-  T operator[](Index i) const { return data[i * step]; }
-};
-
 template <class T>
 bool HasDeadQueries(const BackwardProblem& b, Index batch, Index key_head) {
   for (Index h = key_head * b.s.group; h < (key_head + 1) * b.s.group; ++h) {
-    const HeadStatistic<T> logsumexp(b.logsumexp, batch, h);
+    const HeadStatistic<const T> logsumexp(b.logsumexp, batch, h);
     for (Index i = 0; i < b.s.queries; ++i)
       if (logsumexp[i] == -std::numeric_limits<T>::infinity()) return true;
   }
@@ -82,7 +66,7 @@ struct PackedHead {
 
   void Pack(const BackwardProblem& b, Index batch, Index h) {
     const HeadRows<const T> out(b.out, batch, h);
-    const HeadStatistic<T> logsumexp(b.logsumexp, batch, h);
+    const HeadStatistic<const T> logsumexp(b.logsumexp, batch, h);
     const T lowest = -std::numeric_limits<T>::infinity();
     for (Index i = 0; i < queries; ++i) {
       alive[i] = logsumexp[i] != lowest;

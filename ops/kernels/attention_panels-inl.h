@@ -21,7 +21,13 @@ namespace hn = hwy::HWY_NAMESPACE;
 /// Vectors of queries, and queries, in a panel.
 inline constexpr Index panel_vectors = 3;
 template <class T>
-inline constexpr Index panel = panel_vectors * lanes<T>;
+inline constexpr Index panel = panel_vectors* lanes<T>;
+
+/// Up to whole vectors.
+template <class T>
+constexpr Index Padded(Index width) {
+  return (width + lanes<T> - 1) / lanes<T> * lanes<T>;
+}
 
 /// Rows [count, width] with dense elements.
 template <class T>
@@ -30,18 +36,51 @@ struct DenseRows {
   Index row;
 };
 
-/// Row i, 0 if it is not alive, and 0 from `width` to `padded`.
+/// Brings what the next head reads and writes into the second-level cache while this one is worked on, a portion at
+/// each step: short heads would else spend a third of their time waiting for memory.
+template <class T>
+class Ahead {
+ public:
+  /// There will be about `steps` steps.
+  explicit Ahead(Index steps) : portions_(std::max(Index{1}, steps)) {}
+  /// One head of a tensor [B, H, T, D]; nothing for a view without a layout.
+  template <class V>
+  void Add(const V& view, Index b, Index h) {
+    if (view.layout == nullptr) return;
+    const HeadRows<const T> rows(view, b, h);
+    if (rows.column == 1) heads_[count_++] = {rows.data, rows.row, view.shape()[2], view.shape()[3]};
+  }
+  HWY_INLINE void Step() {
+    if (count_ == 0 || done_ == portions_) return;
+    constexpr Index line = 64 / static_cast<Index>(sizeof(T));
+    for (Index n = 0; n < count_; ++n) {
+      const Head& x = heads_[n];
+      for (Index i = done_ * x.rows / portions_, end = (done_ + 1) * x.rows / portions_; i < end; ++i)
+        for (Index j = 0; j < x.width; j += line) __builtin_prefetch(x.data + i * x.row + j, 0, 2);
+    }
+    ++done_;
+  }
+
+ private:
+  struct Head {
+    const T* data;
+    Index row, rows, width;
+  };
+  Head heads_[8];
+  Index count_ = 0, done_ = 0, portions_;
+};
+
+/// Row i, 0 if it is not alive, and 0 from `width` to `padded`, which is `width` or that up to whole vectors. Rows are
+/// short: calls of memcpy and memset would cost more than they move.
 template <class T>
 HWY_INLINE void CopyRow(HeadRows<const T> x, Index i, Index width, Index padded, bool alive, T* to) {
+  const hn::ScalableTag<T> d;
   const T* from = x.data + i * x.row;
-  if (!alive) {
-    std::fill_n(to, width, T{0});
-  } else if (x.column == 1) {
-    std::copy_n(from, width, to);
-  } else {
-    for (Index d = 0; d < width; ++d) to[d] = from[d * x.column];
-  }
-  std::fill_n(to + width, padded - width, T{0});
+  if (padded > width) hn::StoreU(hn::Zero(d), d, to + padded - lanes<T>);
+  Index j = 0;
+  if (x.column == 1 || !alive)
+    for (; j + lanes<T> <= width; j += lanes<T>) hn::StoreU(alive ? hn::LoadU(d, from + j) : hn::Zero(d), d, to + j);
+  for (; j < width; ++j) to[j] = alive ? from[j * x.column] : T{0};
 }
 
 /// `count` rows as they lie in memory if that will do, else copied to `scratch`. Rows that are not `alive` (null: all are)

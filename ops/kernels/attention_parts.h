@@ -22,6 +22,15 @@ struct AttentionSizes {
         value_width(p.v.shape()[3]) {}
 };
 
+/// How many of `heads` heads a thread takes in a row, each bringing the next one near (Ahead): more than 1 where they
+/// are many, short, and all together beyond a core's cache.
+inline Index heads_in_a_row(const AttentionSizes& s, Index heads, Index element_bytes) {
+  constexpr Index longest = 512, cache = Index{1} << 20;
+  const Index rows = s.batch * (s.heads * s.queries + s.key_heads * s.keys);
+  if (std::max(s.queries, s.keys) > longest || rows * (s.width + s.value_width) * element_bytes < cache) return 1;
+  return std::clamp(heads / 16, Index{1}, Index{8});
+}
+
 /// One head of a tensor [B, H, T, D].
 template <class T>
 struct HeadRows {
@@ -32,6 +41,18 @@ struct HeadRows {
       : data(view.template data<std::remove_const_t<T>>() + b * view.layout->stride(0) + h * view.layout->stride(1)),
         row(view.layout->stride(2)),
         column(view.layout->stride(3)) {}
+};
+
+/// One head's statistics [Tq].
+template <class T>
+struct HeadStatistic {
+  T* data;
+  Index step;
+  template <class V>
+  HeadStatistic(const V& x, Index b, Index h)
+      : data(x.template data<std::remove_const_t<T>>() + b * x.layout->stride(0) + h * x.layout->stride(1)),
+        step(x.layout->stride(2)) {}
+  T& operator[](Index i) const { return data[i * step]; }
 };
 
 inline Index visible_keys(const AttentionProblem& p, Index b) {

@@ -35,8 +35,9 @@ HWY_BEFORE_NAMESPACE();
 namespace capstan::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Keys of a block; its tile of scores stays in the first-level cache.
-inline constexpr Index block_keys = 96;
+/// Keys of a block. Long sequences like few large tiles; in short ones, which are bound by memory, tiles of scores, K, V
+/// and their gradients share the first-level cache.
+inline Index BlockKeys(const AttentionSizes& s) { return s.keys <= 512 ? 48 : 96; }
 
 // ---- 2^x ------------------------------------------------------------------------------------------------------------
 
@@ -71,13 +72,47 @@ HWY_INLINE hn::Vec<D> Exp2(D d, hn::Vec<D> x) {
 
 // ---- tiles of scores ------------------------------------------------------------------------------------------------
 
+/// Keys that the same neighbouring vectors see.
+struct Stretch {
+  Range keys;
+  Index vector, vectors;
+};
+
 /// Which keys of a block the vectors of a panel may see; positions are relative to the block.
 struct VisibleKeys {
   Range of[panel_vectors];
   Range all;   // from the first to the last one
   bool equal;  // every vector sees all of them
+  Stretch stretches[2 * panel_vectors - 1];
+  Index count = 0;  // of stretches
   bool any() const { return !all.empty(); }
 };
+
+/// Cuts what the vectors see at their bounds.
+HWY_INLINE void FindStretches(VisibleKeys& keys) {
+  if (keys.equal) {
+    keys.stretches[keys.count++] = {keys.all, 0, panel_vectors};
+    return;
+  }
+  Index cuts[2 * panel_vectors];
+  for (Index v = 0; v < panel_vectors; ++v) {
+    cuts[2 * v] = keys.of[v].begin;
+    cuts[2 * v + 1] = keys.of[v].end;
+  }
+  std::sort(cuts, cuts + 2 * panel_vectors);
+  for (Index i = 0; i + 1 < 2 * panel_vectors; ++i) {
+    const Range stretch{cuts[i], cuts[i + 1]};
+    if (stretch.empty()) continue;
+    Index first = panel_vectors, last = -1;
+    for (Index v = 0; v < panel_vectors; ++v)
+      if (keys.of[v].begin <= stretch.begin && keys.of[v].end >= stretch.end) {
+        first = std::min(first, v);
+        last = v;
+      }
+    // Bounds grow with the vector, so what lies between two that see the stretch sees it too.
+    if (first <= last) keys.stretches[keys.count++] = {stretch, first, last - first + 1};
+  }
+}
 
 template <class T>
 HWY_INLINE VisibleKeys Visible(const Band& band, Index query, Index queries, Range block) {
@@ -96,53 +131,47 @@ HWY_INLINE VisibleKeys Visible(const Band& band, Index query, Index queries, Ran
   }
   keys.equal = true;
   for (const Range& range : keys.of) keys.equal = keys.equal && range == keys.all;
+  if (keys.any()) FindStretches(keys);
   return keys;
 }
 
-/// f(range of keys, first vector, vectors) for the stretches of keys that the same neighbouring vectors see.
-template <class F>
-HWY_INLINE void ForEachStretch(const VisibleKeys& keys, const F& f) {
-  if (keys.equal) return f(keys.all, Index{0}, panel_vectors);
-  Index cuts[2 * panel_vectors];
-  for (Index v = 0; v < panel_vectors; ++v) {
-    cuts[2 * v] = keys.of[v].begin;
-    cuts[2 * v + 1] = keys.of[v].end;
-  }
-  std::sort(cuts, cuts + 2 * panel_vectors);
-  for (Index i = 0; i + 1 < 2 * panel_vectors; ++i) {
-    const Range stretch{cuts[i], cuts[i + 1]};
-    if (stretch.empty()) continue;
-    Index first = panel_vectors, last = -1;
-    for (Index v = 0; v < panel_vectors; ++v)
-      if (keys.of[v].begin <= stretch.begin && keys.of[v].end >= stretch.end) {
-        first = std::min(first, v);
-        last = v;
-      }
-    // Bounds grow with the vector, so what lies between two that see the stretch sees it too.
-    if (first <= last) f(stretch, first, last - first + 1);
-  }
+/// Tiles of a causal head.
+template <class T>
+Index TilesOfHead(const AttentionSizes& s) {
+  return (s.queries + panel<T> - 1) / panel<T> * ((s.keys + BlockKeys(s) - 1) / BlockKeys(s) + 1) / 2;
 }
 
 /// The products of a tile, sᵀ [keys, panel] = start + rows · panelᵀ, where a vector of queries sees the key.
 template <class T>
 HWY_INLINE void Scores(const VisibleKeys& keys, DenseRows<T> rows, Index width, const T* packed, const T* start, T* s) {
-  ForEachStretch(keys, [&](Range range, Index vector, Index vectors) {
+  for (Index i = 0; i < keys.count; ++i) {
+    const auto [range, vector, vectors] = keys.stretches[i];
     const Index lane = vector * lanes<T>;
-    const TileProduct<T> product{width,    rows.data + range.begin * rows.row, rows.row, 1,
-                                 packed + lane, panel<T>, start + lane, 0, s + range.begin * panel<T> + lane, panel<T>};
+    const TileProduct<T> product{
+        width, rows.data + range.begin * rows.row, rows.row, 1, packed + lane, panel<T>, start + lane,
+        0,     s + range.begin * panel<T> + lane,  panel<T>};
     Multiply(product, range.count(), vectors);
-  });
+  }
 }
 
 /// C [rows, panel] += Σ_keys a(row, key) · s(key, lane), each vector over its own keys; a(r, j) lies at r + j · a.row.
 template <class T>
 HWY_INLINE void AddProducts(const VisibleKeys& keys, DenseRows<T> a, const T* s, Index rows, T* c) {
-  ForEachStretch(keys, [&](Range range, Index vector, Index vectors) {
+  for (Index i = 0; i < keys.count; ++i) {
+    const auto [range, vector, vectors] = keys.stretches[i];
     const Index lane = vector * lanes<T>;
-    const TileProduct<T> product{range.count(), a.data + range.begin * a.row, 1, a.row,
-                                 s + range.begin * panel<T> + lane, panel<T>, c + lane, panel<T>, c + lane, panel<T>};
+    const TileProduct<T> product{range.count(),
+                                 a.data + range.begin * a.row,
+                                 1,
+                                 a.row,
+                                 s + range.begin * panel<T> + lane,
+                                 panel<T>,
+                                 c + lane,
+                                 panel<T>,
+                                 c + lane,
+                                 panel<T>};
     Multiply(product, rows, vectors);
-  });
+  }
 }
 
 /// The scores of one vector of queries as they are after masks: inside the band, with the terms of pairs.

@@ -1,0 +1,216 @@
+// Attention of one vector of queries and few keys: the tiles' products (attention_tiles-inl.h) on arrays of the stack,
+// nothing allocated or cut into blocks. For inclusion by SIMD .cpp files. Not for: keep tensors, biases, dropout.
+
+#if defined(CAPSTAN_OPS_KERNELS_ATTENTION_SMALL_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef CAPSTAN_OPS_KERNELS_ATTENTION_SMALL_INL_H
+#undef CAPSTAN_OPS_KERNELS_ATTENTION_SMALL_INL_H
+#else
+#define CAPSTAN_OPS_KERNELS_ATTENTION_SMALL_INL_H
+#endif
+
+#include <capstan/ops/kernels/attention_tiles-inl.h>
+#include <capstan/ops/kernels/parallel.h>
+
+#include <limits>
+#include <numbers>
+
+HWY_BEFORE_NAMESPACE();
+namespace capstan::kernels::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+inline constexpr Index small_keys = 16, small_width = 64;
+
+template <class T>
+bool IsSmall(const AttentionProblem& p, const AttentionSizes& s) {
+  return s.queries <= lanes<T> && s.keys <= small_keys && std::max(s.width, s.value_width) <= small_width &&
+         p.keep.layout == nullptr && p.bias.layout == nullptr && !p.dropout;
+}
+
+/// f(batch, head) for all of them; a piece of work is worth some 20 µs.
+template <class F>
+void ForEachSmallHead(const AttentionSizes& s, Index heads, const F& f) {
+  parallel_blocks(Region::attention, s.batch * heads, 32, [&](Index begin, Index end) {
+    for (Index item = begin; item < end; ++item) f(item / heads, item % heads);
+  });
+}
+
+/// One head, a vector of queries in the lanes.
+template <class T>
+struct SmallHead {
+  using D = hn::ScalableTag<T>;
+  using V = hn::Vec<D>;
+  static constexpr Index L = lanes<T>;
+
+  Index queries;
+  Band band;
+  Range keys;  // that some query sees
+  HWY_ALIGN T zeros[4 * L] = {};
+
+  SmallHead(const AttentionProblem& p, const AttentionSizes& s, Index b)
+      : queries(s.queries), band(p, b), keys(s.queries == 0 ? Range{} : band.keys_of(0, queries - 1, {0, s.keys})) {}
+
+  /// to [width, lanes] = factor · rowsᵀ, lanes beyond the last query 0.
+  void Pack(DenseRows<T> rows, Index width, T factor, T* to) const {
+    if (queries < L)
+      for (Index j = 0; j < width; ++j) hn::Store(hn::Zero(D()), D(), to + j * L);
+    Transpose(rows.data, rows.row, queries, width, factor, to, L);
+  }
+  /// to [keys, lanes] = rows · packed
+  void Scores(HeadRows<const T> rows, Index width, const T* packed, T* to) const {
+    Multiply(
+        TileProduct<T>{width, rows.data + keys.begin * rows.row, rows.row, rows.column, packed, L, zeros, 0, to, L},
+        keys.count(), 1);
+  }
+  /// to [width, lanes] = Σ_keys row(key) · s(key)
+  void Mix(HeadRows<const T> rows, Index width, const T* s, T* to) const {
+    Multiply(
+        TileProduct<T>{keys.count(), rows.data + keys.begin * rows.row, rows.column, rows.row, s, L, zeros, 0, to, L},
+        width, 1);
+  }
+  /// Lanes of the queries that see the n-th of the keys.
+  HWY_INLINE hn::Mask<D> See(Index n) const {
+    const D d;
+    const V lane = hn::Iota(d, 0);
+    const Index key = keys.begin + n;
+    const Index first = std::max(Index{0}, key - band.high), last = std::min(queries - 1, key - band.low);
+    return hn::And(hn::Ge(lane, hn::Set(d, static_cast<T>(std::min(first, L)))),
+                   hn::Le(lane, hn::Set(d, static_cast<T>(std::max(last, Index{-1})))));
+  }
+};
+
+template <class T>
+HWY_ATTR void SmallForward(const AttentionProblem& p, const AttentionSizes& s, Index b, Index h, View out,
+                           View logsumexp) {
+  const hn::ScalableTag<T> d;
+  constexpr Index L = lanes<T>;
+  const SmallHead<T> head(p, s, b);
+  const Index key_head = h / s.group, count = head.keys.count();
+  HWY_ALIGN T rows[L * small_width], q[small_width * L], weights[small_keys * L], outputs[small_width * L],
+      statistic[L];
+  const auto lowest = hn::Set(d, -std::numeric_limits<T>::infinity());
+  auto top = lowest, sum = hn::Zero(d);
+  if (head.keys.empty()) {
+    std::fill_n(outputs, s.value_width * L, T{0});
+  } else {
+    head.Pack(Dense(HeadRows<const T>(p.q, b, h), 0, s.queries, s.width, nullptr, rows), s.width,
+              static_cast<T>(p.scale * std::numbers::log2e), q);
+    head.Scores(HeadRows<const T>(p.k, b, key_head), s.width, q, weights);
+    for (Index n = 0; n < count; ++n) {
+      const auto x = hn::IfThenElse(head.See(n), hn::Load(d, weights + n * L), lowest);
+      hn::Store(x, d, weights + n * L);
+      top = hn::Max(x, top);
+    }
+    // Where nothing is allowed, −∞ − (−∞) must not be met.
+    const auto shift = hn::IfThenElse(hn::Eq(top, lowest), hn::Zero(d), top);
+    for (Index n = 0; n < count; ++n) {
+      const auto weight = Exp2(d, hn::Sub(hn::Load(d, weights + n * L), shift));
+      hn::Store(weight, d, weights + n * L);
+      sum = hn::Add(sum, weight);
+    }
+    head.Mix(HeadRows<const T>(p.v, b, key_head), s.value_width, weights, outputs);
+  }
+  const auto dead = hn::Eq(sum, hn::Zero(d));
+  const auto inverse = hn::Div(hn::Set(d, T{1}), sum);
+  for (Index j = 0; j < s.value_width; ++j) {
+    const auto x = hn::Mul(inverse, hn::Load(d, outputs + j * L));
+    hn::Store(hn::IfThenElse(dead, hn::Zero(d), x), d, outputs + j * L);
+  }
+  const auto logarithm = hn::MulAdd(top, hn::Set(d, std::numbers::ln2_v<T>), Log(d, sum));
+  hn::Store(hn::IfThenElse(dead, lowest, logarithm), d, statistic);
+  const HeadStatistic<T> to_logsumexp(logsumexp, b, h);
+  for (Index i = 0; i < s.queries; ++i) to_logsumexp[i] = statistic[i];
+  const HeadRows<T> to(out, b, h);
+  Transpose(outputs, L, s.value_width, s.queries, T{1}, to.data, to.row);
+}
+
+/// c [keys, columns] (+)= Σ_queries s(key, query) · rows(query, ·); rows and c have padded columns.
+template <class T>
+HWY_INLINE void AddSmallKeyGradients(const SmallHead<T>& head, const T* s, const T* rows, Index columns, bool add,
+                                     T* c) {
+  const Index padded = Padded<T>(columns), vectors = padded / lanes<T>;
+  for (Index v = 0; v < vectors; v += 4) {
+    T* to = c + v * lanes<T>;
+    Multiply(TileProduct<T>{head.queries, s, lanes<T>, 1, rows + v * lanes<T>, padded, add ? to : head.zeros,
+                            add ? padded : 0, to, padded},
+             head.keys.count(), std::min(Index{4}, vectors - v));
+  }
+}
+
+/// x = factor · c, 0 for keys that no query sees.
+template <class T>
+HWY_INLINE void StoreSmallKeyGradients(HeadRows<T> x, Index all, Range keys, Index columns, T factor, const T* c) {
+  for (Index j = 0; j < all; ++j) {
+    T* to = x.data + j * x.row;
+    if (j < keys.begin || j >= keys.end) {
+      std::fill_n(to, columns, T{0});
+    } else {
+      for (Index d = 0; d < columns; ++d) to[d] = factor * c[(j - keys.begin) * Padded<T>(columns) + d];
+    }
+  }
+}
+
+/// The formulas are attention_backward.cpp's, but delta = Σ_keys P ⊙ dP, which is the same number.
+template <class T>
+HWY_ATTR void SmallBackward(const BackwardProblem& b, Index batch, Index key_head) {
+  const hn::ScalableTag<T> d;
+  constexpr Index L = lanes<T>;
+  const AttentionSizes& s = b.s;
+  const SmallHead<T> head(b.p, s, batch);
+  const Index count = head.keys.count(), width = Padded<T>(s.width), value_width = Padded<T>(s.value_width);
+  const HeadRows<const T> k(b.p.k, batch, key_head), v(b.p.v, batch, key_head);
+  HWY_ALIGN T q_rows[L * small_width], dout_rows[L * small_width], q[small_width * L], dout[small_width * L], shift[L],
+      weights[small_keys * L], gradients[small_keys * L], dq[small_width * L], dk[small_keys * small_width],
+      dv[small_keys * small_width];
+  const T none = -std::numeric_limits<T>::infinity();
+  const auto lowest = hn::Set(d, none);
+  for (Index member = 0; member < s.group; ++member) {
+    const Index h = key_head * s.group + member;
+    if (head.keys.empty()) {
+      std::fill_n(dq, s.width * L, T{0});
+    } else {
+      // Queries without keys are taken as zeros, and so are their cotangents.
+      const HeadStatistic<const T> logsumexp(b.logsumexp, batch, h);
+      const HeadRows<const T> from_q(b.p.q, batch, h), from_dout(b.dout, batch, h);
+      std::fill_n(shift, L, none);
+      for (Index i = 0; i < s.queries; ++i) {
+        const bool alive = logsumexp[i] != none;
+        if (alive) shift[i] = -logsumexp[i] * std::numbers::log2e_v<T>;
+        CopyRow(from_q, i, s.width, width, alive, q_rows + i * width);
+        CopyRow(from_dout, i, s.value_width, value_width, alive, dout_rows + i * value_width);
+      }
+      head.Pack({q_rows, width}, s.width, static_cast<T>(b.p.scale * std::numbers::log2e), q);
+      head.Pack({dout_rows, value_width}, s.value_width, T{1}, dout);
+      head.Scores(k, s.width, q, weights);
+      head.Scores(v, s.value_width, dout, gradients);
+      auto delta = hn::Zero(d);
+      for (Index n = 0; n < count; ++n) {
+        const auto see = head.See(n);
+        const auto weight =
+            Exp2(d, hn::Add(hn::IfThenElse(see, hn::Load(d, weights + n * L), lowest), hn::Load(d, shift)));
+        const auto gradient = hn::IfThenElseZero(see, hn::Load(d, gradients + n * L));
+        hn::Store(weight, d, weights + n * L);
+        hn::Store(gradient, d, gradients + n * L);
+        delta = hn::MulAdd(weight, gradient, delta);
+      }
+      for (Index n = 0; n < count; ++n)
+        hn::Store(hn::Mul(hn::Load(d, weights + n * L), hn::Sub(hn::Load(d, gradients + n * L), delta)), d,
+                  gradients + n * L);
+      if (b.dv.layout != nullptr) AddSmallKeyGradients(head, weights, dout_rows, s.value_width, member > 0, dv);
+      if (b.dk.layout != nullptr) AddSmallKeyGradients(head, gradients, q_rows, s.width, member > 0, dk);
+      if (b.dq.layout != nullptr) head.Mix(k, s.width, gradients, dq);
+    }
+    if (b.dq.layout == nullptr) continue;
+    const HeadRows<T> to(b.dq, batch, h);
+    Transpose(dq, L, s.width, s.queries, static_cast<T>(b.p.scale), to.data, to.row);
+  }
+  if (b.dk.layout != nullptr)
+    StoreSmallKeyGradients(HeadRows<T>(b.dk, batch, key_head), s.keys, head.keys, s.width, static_cast<T>(b.p.scale),
+                           dk);
+  if (b.dv.layout != nullptr)
+    StoreSmallKeyGradients(HeadRows<T>(b.dv, batch, key_head), s.keys, head.keys, s.value_width, T{1}, dv);
+}
+
+}  // namespace capstan::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
