@@ -1,6 +1,7 @@
 // Samples of ops/cross_entropy.h. The losses of ops/losses.h are composed: losses_test.cpp checks their gradients.
 #include <capstan/autograd/create.h>
 #include <capstan/ops/cross_entropy.h>
+#include <capstan/ops/elementwise.h>
 #include <capstan/ops/rearrange.h>
 #include <capstan/ops/select.h>
 
@@ -86,6 +87,15 @@ void cross_entropies(Samples& samples) {
                      {draw({2, 3}), ids({-1, -1}, {2})},
                      reduced({.ignore_index = -1}),
                      {full({2, 3}, 1, DType::boolean), Tensor()}});
+  samples.push_back(
+      {"cross_entropy", "logits that nobody else holds", {draw({3, 4}), ids({1, -1, 0}, {3})}, [=](const List& x) {
+         return List{cross_entropy(x[0] * x[0], x[1], ignoring)};
+       }});
+  samples.push_back(
+      {"cross_entropy", "logits that another op reads", {draw({3, 4}), ids({1, 3, 0}, {3})}, [](const List& x) {
+         const Tensor logits = x[0] * 2.0;
+         return List{logits * logits, cross_entropy(logits, x[1])};
+       }});
   samples.push_back(
       {"cross_entropy", "sum", {draw({3, 3}), ids({1, 2, 0}, {3})}, reduced({.reduction = Reduction::sum})});
   samples.push_back(

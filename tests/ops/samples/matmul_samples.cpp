@@ -1,5 +1,6 @@
 // Samples of ops/matmul.h and ops/linear.h.
 #include <capstan/autograd/create.h>
+#include <capstan/ops/elementwise.h>
 #include <capstan/ops/linear.h>
 #include <capstan/ops/matmul.h>
 #include <capstan/ops/rearrange.h>
@@ -78,6 +79,14 @@ void affine_maps(Samples& samples) {
   add("transposed weight", {left({2, 3}), transpose(right({3, 2})), draw(23, {2})});
   add("every second of the bias", {left({2, 3}), right({2, 3}), slice(draw(23, {4}), 0, 0, 4, 2)});
   samples.push_back({"linear", "x = weight", {left({3, 3})}, [](const List& x) { return List{linear(x[0], x[0])}; }});
+  samples.push_back({"linear", "x and weight used three times", {left({2, 3}), right({3, 3})}, [](const List& x) {
+                       const Tensor once = linear(x[0], x[1]);
+                       return List{once * linear(x[0], x[1]), linear(once, x[1])};
+                     }});
+  samples.push_back(
+      {"linear", "a transposed x used twice", {transpose(left({3, 2})), right({4, 3})}, [](const List& x) {
+         return List{linear(x[0], x[1]) * linear(x[0], x[1])};
+       }});
   samples.push_back({"linear", "only the bias", {draw(23, {2})}, [x = left({2, 3}), w = right({2, 3})](const List& b) {
                        return List{linear(cast(x, b[0].dtype()), cast(w, b[0].dtype()), b[0])};
                      }});
