@@ -36,8 +36,8 @@ inline constexpr std::string_view catalog[] = {
     "softmax", "log_softmax", "logsumexp",
     // ops/embedding.h
     "embedding", "embedding_transpose",
-    // ops/cross_entropy.h
-    "cross_entropy",
+    // ops/cross_entropy.h, ops/linear_cross_entropy.h
+    "cross_entropy", "linear_cross_entropy",
     // ops/activation.h
     "relu", "gelu_tanh", "gelu_erf", "silu", "softplus",
     // ops/layer_norm.h, ops/rms_norm.h

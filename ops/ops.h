@@ -13,6 +13,7 @@
 #include <capstan/ops/gather.h>
 #include <capstan/ops/layer_norm.h>
 #include <capstan/ops/linear.h>
+#include <capstan/ops/linear_cross_entropy.h>
 #include <capstan/ops/losses.h>
 #include <capstan/ops/mask.h>
 #include <capstan/ops/matmul.h>

@@ -131,6 +131,8 @@ class LargeSamples {
             [](const Tensor& table, const Tensor& ids) { return embedding(table, ids); });
     add_ids("embedding_transpose", {4000, 64}, {4000}, 300,
             [](const Tensor& x, const Tensor& ids) { return embedding_transpose(x, ids, 300); });
+    add_ids("linear_cross_entropy", {1000, 60}, {1000}, 60,
+            [](const Tensor& x, const Tensor& ids) { return linear_cross_entropy(x, slice(x, 0, 0, 60), ids); });
     add_ids("cross_entropy", {1000, 300}, {1000}, 300,
             [](const Tensor& logits, const Tensor& ids) { return cross_entropy(logits, ids); });
   }
