@@ -30,8 +30,8 @@ inline constexpr std::string_view catalog[] = {
     "flip",
     // ops/gather.h
     "gather", "scatter_add",
-    // ops/matmul.h, ops/linear.h
-    "matmul", "linear",
+    // ops/matmul.h, ops/linear.h, ops/gelu_linear.h
+    "matmul", "linear", "gelu_linear",
     // ops/softmax.h
     "softmax", "log_softmax", "logsumexp",
     // ops/embedding.h

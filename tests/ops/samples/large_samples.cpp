@@ -120,6 +120,8 @@ class LargeSamples {
     add("matmul", {Shape{3, 150, 200}, Shape{200, 170}}, [](const List& x) { return matmul(x[0], x[1]); });
     add("linear", {Shape{3, 150, 200}, Shape{170, 200}, Shape{170}},
         [](const List& x) { return linear(x[0], x[1], x[2]); });
+    add("gelu_linear", {Shape{3, 150, 200}, Shape{170, 200}, Shape{170}},
+        [](const List& x) { return gelu_linear(x[0], x[1], x[2]); });
     add("layer_norm", {Shape{900, 200}, Shape{200}, Shape{200}},
         [](const List& x) { return layer_norm(x[0], x[1], x[2]); });
     add("rms_norm", {Shape{900, 200}, Shape{200}}, [](const List& x) { return rms_norm(x[0], x[1]); });
