@@ -40,6 +40,12 @@ class Slots {
     }
   }
 
+  /// What was gathered, for a rule to add to in place; empty if it may not be written.
+  Tensor take_sum(Value* value) {
+    if (value->slot == no_slot || !exclusively_owned(look(value))) return {};
+    return take(value);
+  }
+
   const Tensor& look(const Value* value) const { return entries_[value->slot - 1].cotangent; }
 
   Tensor take(Value* value) {
@@ -100,8 +106,9 @@ void check_gradient(const Node& node, int input, const Value& value, const Tenso
 }
 
 /// Runs one node's rule and adds what it gives to the cotangents of its inputs.
-void run_rule(TapeState& tape, Node* node, std::uint32_t run, bool recorded, Slots& slots) {
-  Call::State state(tape, node, run, recorded);
+void run_rule(TapeState& tape, Node* node, std::uint32_t run, bool recorded, bool consumes, Slots& slots) {
+  const auto take_sum = [&](Value* value) { return slots.take_sum(value); };
+  Call::State state(tape, node, run, recorded, consumes, take_sum);
   Value* value = node->first_output();
   state.douts.resize(node->outputs);
   for (int i = 0; i < node->outputs; ++i, value = value->next()) {
@@ -180,7 +187,7 @@ std::vector<Tensor> run_backward(TapeState& tape, std::vector<Seed>& seeds, std:
     bool reached = false;
     Value* value = node->first_output();
     for (int i = 0; i < node->outputs; ++i, value = value->next()) reached = reached || value->slot != no_slot;
-    if (reached && node->info) run_rule(tape, node, run, create_graph, slots);
+    if (reached && node->info) run_rule(tape, node, run, create_graph, finish.consumes, slots);
     if (finish.consumes) tape.free_last_node();
   }
 

@@ -1,6 +1,7 @@
 // What stands behind a Call while its rule runs. Internal to autograd/*.cpp.
 #pragma once
 
+#include <capstan/autograd/function_ref.h>
 #include <capstan/autograd/node.h>
 #include <capstan/autograd/op.h>
 
@@ -24,14 +25,17 @@ struct Call::State {
   Reads reads;
   std::uint32_t run;        // 0: every recorded input is wanted; else only those with this mark
   bool recorded;            // the rule's own ops are recorded
+  bool consumes;            // no rule will run a second time
+  FunctionRef<Tensor(detail::Value*)> take_sum;
   std::uint64_t given = 0;  // outputs that have a cotangent
   Tensors douts;
   int lent = 0;
   Borrowed inside[6];
   std::vector<std::unique_ptr<Borrowed>> beyond;
 
-  State(detail::TapeState& tape_, detail::Node* node_, std::uint32_t run_, bool recorded_)
-      : tape(tape_), node(node_), run(run_), recorded(recorded_) {
+  State(detail::TapeState& tape_, detail::Node* node_, std::uint32_t run_, bool recorded_, bool consumes_,
+        FunctionRef<Tensor(detail::Value*)> take_sum_)
+      : tape(tape_), node(node_), run(run_), recorded(recorded_), consumes(consumes_), take_sum(take_sum_) {
     std::uint64_t wanted = 0;
     for (int i = 0; i < static_cast<int>(node->inputs) && i < 64; ++i)
       if (!node->input_values()[i]->constant) wanted |= std::uint64_t{1} << i;

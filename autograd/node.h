@@ -22,8 +22,9 @@ struct Value {
   std::uint32_t mark = 0;        // the backward run in which it leads to a target
   DType dtype = DType::f32;
   std::uint8_t rank = 0;
-  bool constant = false;
-  bool target = false;  // watched: its gradient is asked for
+  bool constant : 1 = false;
+  bool target : 1 = false;   // watched: its gradient is asked for
+  bool several : 1 = false;  // more than one rule reads it
 
   Index* sizes() { return reinterpret_cast<Index*>(this + 1); }
   const Index* sizes() const { return reinterpret_cast<const Index*>(this + 1); }

@@ -110,6 +110,19 @@ class Call {
   Shape in_shape(int i) const;
   DType in_dtype(int i) const;
 
+  // For vjp_kernel, which may work in memory that nobody else needs. Each is an empty Tensor where somebody may need it,
+  // and in a backward that is recorded; else dense, and its storage has no other owner.
+
+  /// The cotangent that other uses of input i have gathered so far. The rule adds its own to it in place, and must return
+  /// the sum as its gradient of input i, or what was gathered is lost.
+  Tensor take_sum(int i) const;
+  /// Input i or output i itself, which only this rule reads; in(i) or out(i) is gone after that. Never where the tape is
+  /// kept, nor an input that is a constant.
+  Tensor take_in(int i) const;
+  Tensor take_out(int i) const;
+  /// The cotangent of output i; dout(i) is gone after that.
+  Tensor take_dout(int i) const;
+
   struct State;
   explicit Call(State& state) : state_(&state) {}
 

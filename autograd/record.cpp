@@ -1,4 +1,5 @@
 // `record`: runs an op and appends it to its inputs' tape; and what a rule sees of the call (Call).
+#include <capstan/autograd/accumulate.h>
 #include <capstan/autograd/call_state.h>
 #include <capstan/autograd/format.h>
 #include <capstan/autograd/node.h>
@@ -66,7 +67,9 @@ void append(TapeState& tape, const Op& op, const OpInfo& info, Inputs in, std::u
     Value* value = link.value;
     if (living_tape(link) == nullptr)
       value = tape.constant(in[i], read, position);
-    else if (read && !value->saved)
+    else if (read && value->saved)
+      value->several = true;
+    else if (read)
       value->save(in[i]);
     node->input_values()[i] = value;
   }
@@ -144,6 +147,27 @@ const Tensor& Call::dout(int i) const {
   Tensor& dy = state_->douts[i];
   if (!dy.defined()) dy = state_->zeros(state_->output(i));
   return dy;
+}
+
+Tensor Call::take_sum(int i) const {
+  if (state_->recorded || !wants(i)) return {};
+  return state_->take_sum(state_->node->input_values()[i]);
+}
+
+namespace {
+Tensor take(const Call::State& state, detail::Value* value, const Tensor& x) {
+  if (!state.consumes || value->constant || value->several || !detail::exclusively_owned(x)) return {};
+  return detail::Access::make(StorageHandle::adopt(std::exchange(value->saved, nullptr)), x.layout(), x.dtype());
+}
+}  // namespace
+
+Tensor Call::take_in(int i) const { return take(*state_, state_->node->input_values()[i], in(i)); }
+Tensor Call::take_out(int i) const { return take(*state_, state_->output(i), out(i)); }
+
+Tensor Call::take_dout(int i) const {
+  Tensor& dy = state_->douts[i];
+  if (state_->recorded || !dy.defined() || !detail::exclusively_owned(dy)) return {};
+  return std::move(dy);
 }
 
 bool Call::has_dout(int i) const { return state_->given >> i & 1; }

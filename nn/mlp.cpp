@@ -2,6 +2,7 @@
 #include <capstan/nn/mlp.h>
 #include <capstan/ops/activation.h>
 #include <capstan/ops/elementwise.h>
+#include <capstan/ops/gelu_linear.h>
 
 namespace capstan::nn {
 
@@ -29,7 +30,9 @@ Mlp::Mlp(Init& init, const Config& config)
                   .bias = config.bias,
                   .deviation = config.residual_deviation ? config.residual_deviation : config.deviation}) {}
 
-Tensor Mlp::operator()(const Tensor& x) const { return down(gelu_tanh(up(x))); }
+Tensor Mlp::operator()(const Tensor& x) const {
+  return gelu_linear(up(x), down.weight, down.bias ? down.bias->value() : Tensor());
+}
 
 GatedMlp::GatedMlp(Init& init, const Config& config)
     : gate(init,

@@ -76,7 +76,8 @@ void RmsProp::update(const std::vector<detail::Pair>& pairs) {
                         {{"alpha", alpha}});
   const auto formula = [&]<class T>(const detail::Memory<T>& memory, Index, bool) {
     kernels::rms_prop<T>(memory.n, memory.parameter, memory.gradient, memory.buffers[0],
-                         centered ? memory.buffers[1] : nullptr, momentum != 0 ? memory.buffers.back() : nullptr,
+                         centered ? memory.buffers[1] : nullptr,
+                         momentum != 0 ? memory.buffers[memory.buffers.size() - 1] : nullptr,
                          {.lr = lr, .alpha = alpha, .eps = eps, .weight_decay = weight_decay, .momentum = momentum});
   };
   detail::update(layout_of(*this), pairs, state, nullptr, formula);

@@ -1,7 +1,9 @@
 #include <capstan/autograd/create.h>
 #include <capstan/autograd/format.h>
 #include <capstan/nn/optim_state.h>
+#include <capstan/ops/kernels/parallel.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace capstan::nn::detail {
@@ -50,6 +52,39 @@ ParameterState& state_of(const StateLayout& layout, const Pair& pair, OptimizerS
   for (std::size_t i = 0; i < layout.buffers.size(); ++i)
     fresh.buffers.push_back(zeros(pair.parameter->shape(), pair.parameter->dtype()));
   return state.emplace(pair.name, std::move(fresh)).first->second;
+}
+
+std::deque<Update> lend(const StateLayout& layout, const std::vector<Pair>& pairs, OptimizerState& state,
+                        Decays decays) {
+  std::deque<Update> updates;
+  for (const Pair& pair : pairs) {
+    ParameterState* const own = layout.buffers.empty() ? nullptr : &state_of(layout, pair, state);
+    // Asked before the memory is lent: until it is back, the parameter is an empty handle.
+    const bool decayed = decays == nullptr || decays(pair.name, *pair.parameter);
+    Update& update = updates.emplace_back(Update{own, pair.gradient.dense(), decayed, {}});
+    update.loans.reserve(layout.buffers.size() + 1);
+    update.loans.emplace_back(*pair.parameter);
+    for (std::size_t i = 0; i < layout.buffers.size(); ++i) update.loans.emplace_back(own->buffers[i]);
+  }
+  return updates;
+}
+
+void for_pieces(std::deque<Update>& updates, FunctionRef<void(Update& update, Index begin, Index end)> f) {
+  constexpr Index grain = 16384;  // elements a task
+  std::vector<Index> starts;      // of each parameter, all of them laid end to end
+  Index total = 0;
+  for (const Update& update : updates) {
+    starts.push_back(total);
+    total += update.gradient.elements();
+  }
+  kernels::parallel_blocks(kernels::Region::optimizer, total, grain, [&](Index begin, Index end) {
+    auto at = static_cast<std::size_t>(std::ranges::upper_bound(starts, begin) - starts.begin()) - 1;
+    for (; at < updates.size() && starts[at] < end; ++at) {
+      const Index first = std::max(begin, starts[at]) - starts[at];
+      const Index last = std::min(end - starts[at], updates[at].gradient.elements());
+      if (first < last) f(updates[at], first, last);
+    }
+  });
 }
 
 StateDict save_state(const StateLayout& layout, const OptimizerState& state) {

@@ -2,9 +2,11 @@
 // back, and the loan of memory to a formula. An optimiser is its options and its formula (optim.h). Not for: users.
 #pragma once
 
+#include <capstan/autograd/function_ref.h>
 #include <capstan/nn/module.h>
 #include <capstan/nn/state_dict.h>
 
+#include <deque>
 #include <initializer_list>
 #include <map>
 #include <optional>
@@ -89,42 +91,54 @@ ParameterState& state_of(const StateLayout& layout, const Pair& pair, OptimizerS
 StateDict save_state(const StateLayout& layout, const OptimizerState& state);
 OptimizerState load_state(const StateLayout& layout, const StateDict& saved);
 
-/// One parameter's memory as its formula sees it: n elements of the parameter, its gradient, and each buffer.
+/// A piece of one parameter's memory as its formula sees it: n elements of the parameter, its gradient, and each buffer.
 template <class T>
 struct Memory {
   Index n;
   T* parameter;
   const T* gradient;
-  std::vector<T*> buffers;  ///< in the order of the layout
+  Small<T*, 4> buffers;  ///< in the order of the layout
 };
 
 /// Which parameters are decayed; null: all.
 using Decays = bool (*)(std::string_view name, const Tensor& parameter);
 
-/// One update of every parameter: formula(memory, step, decayed), with step 1 for the first. If memory runs out, parameters and
-/// state that were not updated yet are what they were.
+/// A parameter in the course of a step: its memory and its buffers', lent until the step ends.
+struct Update {
+  ParameterState* state;  ///< null if the optimiser keeps none
+  Tensor gradient;        ///< dense
+  bool decayed;
+  std::vector<Loan> loans;  ///< the parameter, then the buffers
+
+  Index step() const { return state ? state->steps + 1 : 1; }
+  template <class T>
+  Memory<T> piece(Index begin, Index end) {
+    Memory<T> memory{
+        end - begin, (*loans[0]).template data<T>().data() + begin, gradient.template data<T>().data() + begin, {}};
+    for (std::size_t i = 1; i < loans.size(); ++i)
+      memory.buffers.push_back((*loans[i]).template data<T>().data() + begin);
+    return memory;
+  }
+};
+
+/// All memory of a step, lent before anything is written: a step for which memory runs out changes nothing.
+std::deque<Update> lend(const StateLayout& layout, const std::vector<Pair>& pairs, OptimizerState& state,
+                        Decays decays);
+/// Calls f for pieces [begin, end) of all parameters, small ones together, in parallel.
+void for_pieces(std::deque<Update>& updates, FunctionRef<void(Update& update, Index begin, Index end)> f);
+
+/// One update of every parameter: formula(memory, step, decayed) for each piece, with step 1 for the first.
 template <class Formula>
 void update(const StateLayout& layout, const std::vector<Pair>& pairs, OptimizerState& state, Decays decays,
             Formula&& formula) {
   check_update(layout, pairs, state);
-  for (const Pair& pair : pairs) {
-    ParameterState* const own = layout.buffers.empty() ? nullptr : &state_of(layout, pair, state);
-    const Tensor gradient = pair.gradient.dense();
-    // Asked before the memory is lent: until it is back, the parameter is an empty handle.
-    const bool decayed = decays == nullptr || decays(pair.name, *pair.parameter);
-    std::vector<Loan> loans;
-    loans.reserve(layout.buffers.size() + 1);
-    loans.emplace_back(*pair.parameter);
-    for (std::size_t i = 0; i < layout.buffers.size(); ++i) loans.emplace_back(own->buffers[i]);
-    visit_float(gradient.dtype(), [&](auto zero) {
-      using T = decltype(zero);
-      Memory<T> memory{
-          gradient.elements(), (*loans[0]).template data<T>().data(), gradient.template data<T>().data(), {}};
-      for (std::size_t i = 1; i < loans.size(); ++i) memory.buffers.push_back((*loans[i]).template data<T>().data());
-      formula(memory, own ? own->steps + 1 : 1, decayed);
-    });
-    if (own) ++own->steps;
-  }
+  std::deque<Update> updates = lend(layout, pairs, state, decays);
+  for_pieces(updates, [&](Update& update, Index begin, Index end) {
+    visit_float(update.gradient.dtype(),
+                [&](auto zero) { formula(update.piece<decltype(zero)>(begin, end), update.step(), update.decayed); });
+  });
+  for (Update& update : updates)
+    if (update.state) ++update.state->steps;
 }
 
 }  // namespace detail

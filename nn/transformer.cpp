@@ -4,6 +4,7 @@
 #include <capstan/nn/transformer.h>
 #include <capstan/ops/elementwise.h>
 #include <capstan/ops/linear.h>
+#include <capstan/ops/linear_cross_entropy.h>
 #include <capstan/ops/rearrange.h>
 
 #include <cmath>
@@ -96,6 +97,10 @@ Tensor Gpt::hidden(const Tensor& ids, const Mask& mask) const {
 
 Tensor Gpt::operator()(const Tensor& ids, const Mask& mask) const {
   return linear(hidden(ids, mask), tokens.table, Tensor());
+}
+
+Tensor Gpt::loss(const Tensor& ids, const Tensor& targets, const CrossEntropyOptions& options, const Mask& mask) const {
+  return linear_cross_entropy(hidden(ids, mask), tokens.table, targets, options);
 }
 
 Tensor Gpt::operator()(const Tensor& ids, ModelCache& cache) const {

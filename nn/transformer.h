@@ -5,6 +5,7 @@
 #include <capstan/nn/embedding.h>
 #include <capstan/nn/layer_norm.h>
 #include <capstan/nn/mlp.h>
+#include <capstan/ops/cross_entropy.h>
 
 #include <vector>
 
@@ -65,6 +66,10 @@ struct Gpt {
   /// The logits of ids [B, T] that follow those in the cache, which they join: the last T rows of the whole sequence's. An
   /// Error, and the cache as before, if the sequence grows beyond `context`.
   Tensor operator()(const Tensor& ids, ModelCache& cache) const;
+  /// The mean cross-entropy (or another reduction) of the logits of ids [B, T] and targets i32 [B, T], without holding the
+  /// logits, which are the largest tensor of a model with a large vocabulary. Errors: as linear_cross_entropy's.
+  Tensor loss(const Tensor& ids, const Tensor& targets, const CrossEntropyOptions& options = {},
+              const Mask& mask = Mask::causal()) const;
   /// The residual stream after the last norm, [B, T, C]: what the head reads.
   Tensor hidden(const Tensor& ids, const Mask& mask = Mask::causal()) const;
   static void fields(auto& self, auto& f) {

@@ -30,15 +30,8 @@ struct GeluTanh final : Op {
   void eval(Inputs in, Outputs out) const override { kernels::unary(kernels::Unary::gelu_tanh, in[0].view(), out[0]); }
 
   // (1 + tanh u)/2 = σ(2u), so y = x σ(z) with z = 2u = x (a + b x²), and σ' = σ(z) σ(−z)
-  //   ⇒   dx = dy σ(z) (1 + x σ(−z) z'), z' = a + 3b x²: nothing cancels for negative x
-  Tensors vjp(const Call& call) const override {
-    const double a = 2 * std::numbers::sqrt2 * std::numbers::inv_sqrtpi, b = a * 0.044715;
-    const Tensor& x = call.in(0);
-    const Tensor square = x * x;
-    const Tensor z = x * scale(square, b, a);
-    const Tensor slope = sigmoid(z) * (x * sigmoid(-z) * scale(square, 3 * b, a) + 1.0);
-    return {call.dout(0) * slope};
-  }
+  //   ⇒   dx = dy σ(z) (1 + x σ(−z) z'), z' = a + 3b x²: nothing cancels for negative x   (gelu_tanh_slope)
+  Tensors vjp(const Call& call) const override { return {call.dout(0) * gelu_tanh_slope(call.in(0))}; }
   Tensors vjp_kernel(const Call& call) const override { return times_slope(call, kernels::Unary::gelu_tanh_slope); }
 };
 
@@ -88,6 +81,14 @@ struct Softplus final : Op {
 };
 
 }  // namespace
+
+Tensor gelu_tanh_slope(const Tensor& x) {
+  const double a = 2 * std::numbers::sqrt2 * std::numbers::inv_sqrtpi, b = a * 0.044715;
+  const Tensor square = x * x;
+  const Tensor z = x * scale(square, b, a);
+  return sigmoid(z) * (x * sigmoid(-z) * scale(square, 3 * b, a) + 1.0);
+}
+
 }  // namespace capstan::ops
 
 namespace capstan {

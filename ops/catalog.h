@@ -30,14 +30,14 @@ inline constexpr std::string_view catalog[] = {
     "flip",
     // ops/gather.h
     "gather", "scatter_add",
-    // ops/matmul.h, ops/linear.h
-    "matmul", "linear",
+    // ops/matmul.h, ops/linear.h, ops/gelu_linear.h
+    "matmul", "linear", "gelu_linear",
     // ops/softmax.h
     "softmax", "log_softmax", "logsumexp",
     // ops/embedding.h
     "embedding", "embedding_transpose",
-    // ops/cross_entropy.h
-    "cross_entropy",
+    // ops/cross_entropy.h, ops/linear_cross_entropy.h
+    "cross_entropy", "linear_cross_entropy",
     // ops/activation.h
     "relu", "gelu_tanh", "gelu_erf", "silu", "softplus",
     // ops/layer_norm.h, ops/rms_norm.h

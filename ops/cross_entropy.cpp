@@ -39,7 +39,7 @@ struct CrossEntropy final : Op {
     if (logits.back() == 0) fail("cross_entropy: logits must have at least one class; got {}", logits);
     if (!(smoothing >= 0 && smoothing <= 1))
       fail("cross_entropy: label_smoothing must be in [0, 1]; got {}", smoothing);
-    if (weighted) require_class_weights(name, "logits", in[0], in[2]);
+    if (weighted) require_class_weights(name, "logits", in[0], logits.back(), in[2]);
     return {Type{targets, in[0].dtype()}};
   }
   void eval(Inputs in, Outputs out) const override {
@@ -65,10 +65,14 @@ struct CrossEntropy final : Op {
     const Tensor wq = call.in(2) * q;
     return {dloss * (sum(wq, -1, keep_axes) * softmax(x) - wq), Tensor(), Tensor()};
   }
+  // In place of the logits, if nobody else needs them: they are often the largest tensor of a model.
   Tensors vjp_kernel(const Call& call) const override {
-    Buffer dx(call.in_shape(0), call.in_dtype(0));
-    kernels::cross_entropy_backward(call.in(0).view(), call.in(1).view(), weighted ? call.in(2).view() : ConstView{},
-                                    kernel_ignore(), smoothing, call.dout(0).view(), dx.view());
+    Tensor logits = call.take_in(0);
+    const bool in_place = logits.defined();
+    Buffer dx = in_place ? std::move(logits).to_buffer() : Buffer(call.in_shape(0), call.in_dtype(0));
+    kernels::cross_entropy_backward(in_place ? dx.view() : call.in(0).view(), call.in(1).view(),
+                                    weighted ? call.in(2).view() : ConstView{}, kernel_ignore(), smoothing,
+                                    call.dout(0).view(), dx.view());
     Tensors gradients = {Tensor(std::move(dx)), Tensor()};
     if (weighted) gradients.push_back(Tensor());
     return gradients;

@@ -15,13 +15,20 @@ inline Types infer_float(std::string_view name, Inputs in) {
   return {Type{in[0].shape(), in[0].dtype()}};
 }
 
-/// dy ⊙ slope(x) by two passes of kernels.
+/// dy ⊙ slope(x), in place of dy if nobody else needs it.
 inline Tensors times_slope(const Call& c, kernels::Unary slope) {
+  if (Tensor own = c.take_dout(0); own.defined()) {
+    Buffer dx = std::move(own).to_buffer();
+    kernels::unary_times(slope, c.in(0).view(), dx.view(), dx.view());
+    return {Tensor(std::move(dx))};
+  }
   Buffer dx(c.in_shape(0), c.in_dtype(0));
-  kernels::unary(slope, c.in(0).view(), dx.view());
-  kernels::binary(kernels::Binary::mul, c.dout(0).view(), dx.view(), dx.view());
+  kernels::unary_times(slope, c.in(0).view(), c.dout(0).view(), dx.view());
   return {Tensor(std::move(dx))};
 }
+
+/// gelu_tanh's slope at x, in ops (activation.cpp).
+Tensor gelu_tanh_slope(const Tensor& x);
 
 /// A few dense elements are done before a strided loop is set up: on scalars, that costs more than all the rest.
 inline constexpr Index few = 16;

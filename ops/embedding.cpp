@@ -3,6 +3,7 @@
 #include <capstan/ops/apply.h>
 #include <capstan/ops/compare.h>
 #include <capstan/ops/embedding.h>
+#include <capstan/ops/gradient_sum.h>
 #include <capstan/ops/ids.h>
 #include <capstan/ops/kernels/embedding.h>
 #include <capstan/ops/rearrange.h>
@@ -43,10 +44,11 @@ struct Embedding final : Op {
   Tensors vjp(const Call& call) const override {
     return {embedding_transpose(call.dout(0), call.in(1), call.in_shape(0)[0], padding_id), Tensor()};
   }
+  // A table that other ops use too (a tied head) has a gradient already: only the rows of `ids` are touched then.
   Tensors vjp_kernel(const Call& call) const override {
-    Buffer dtable(call.in_shape(0), call.in_dtype(0));
-    kernels::scatter_rows(call.dout(0).view(), call.in(1).view(), padding_id, dtable.view());
-    return {Tensor(std::move(dtable)), Tensor()};
+    GradientSum dtable(call, 0);
+    kernels::scatter_rows(call.dout(0).view(), call.in(1).view(), padding_id, dtable.adds, dtable.buffer.view());
+    return {Tensor(std::move(dtable.buffer)), Tensor()};
   }
 };
 
@@ -71,7 +73,7 @@ struct EmbeddingTranspose final : Op {
   }
   void eval(Inputs in, Outputs out) const override {
     require_ids(name, "ids", in[1].view(), rows);
-    kernels::scatter_rows(in[0].view(), in[1].view(), padding_id, out[0]);
+    kernels::scatter_rows(in[0].view(), in[1].view(), padding_id, false, out[0]);
   }
 
   // table = Eᵀ x, the places with padding_id left out   ⇒   dx = E dtable, and 0 at those places

@@ -2,6 +2,7 @@
 #include <capstan/autograd/op.h>
 #include <capstan/ops/apply.h>
 #include <capstan/ops/elementwise.h>
+#include <capstan/ops/gradient_sum.h>
 #include <capstan/ops/kernels/layer_norm.h>
 #include <capstan/ops/layer_norm.h>
 #include <capstan/ops/rearrange.h>
@@ -79,14 +80,17 @@ struct LayerNorm final : Op {
       gradients[input].emplace(call.in_shape(input), call.in_dtype(input));
       views[argument] = gradients[input]->view();
     };
-    want(0, 0);
+    // Beside the norm x often goes on as a residual, whose cotangent has arrived already.
+    std::optional<GradientSum> dx;
+    if (call.wants(0)) views[0] = dx.emplace(call, 0).buffer.view();
     if (weight != 0) want(weight, 1);
     if (bias != 0) want(bias, 2);
     const ConstView weights = weight != 0 && call.wants(0) ? call.in(weight).view() : ConstView{};
     kernels::layer_norm_backward(call.in(0).view(), weights, call.out(1).view(), call.out(2).view(),
-                                 call.dout(0).view(), views[0], views[1], views[2]);
+                                 call.dout(0).view(), views[0], views[1], views[2], dx && dx->adds);
     Tensors results;
-    for (int i = 0; i < call.inputs(); ++i)
+    results.push_back(dx ? Tensor(std::move(dx->buffer)) : Tensor());
+    for (int i = 1; i < call.inputs(); ++i)
       results.push_back(gradients[i] ? Tensor(std::move(*gradients[i])) : Tensor());
     return results;
   }

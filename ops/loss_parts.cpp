@@ -24,11 +24,11 @@ std::optional<Index> possible_ignore(std::optional<Index> ignore) {
   return ignore && *ignore >= Limits::min() && *ignore <= Limits::max() ? ignore : std::nullopt;
 }
 
-void require_class_weights(std::string_view op, const char* argument, const Tensor& x, const Tensor& weights) {
+void require_class_weights(std::string_view op, const char* argument, const Tensor& x, Index classes,
+                           const Tensor& weights) {
   require_same_dtype(op, argument, x, "weights", weights);
   if (weights.recorded()) fail("{}: weights must be constants; got a recorded tensor; detach() it first", op);
-  if (weights.shape() != Shape{x.shape().back()})
-    fail("{}: weights must be [V] = [{}]; got {}", op, x.shape().back(), weights.shape());
+  if (weights.shape() != Shape{classes}) fail("{}: weights must be [V] = [{}]; got {}", op, classes, weights.shape());
   const std::vector<double> list = weights.to_doubles();
   for (std::size_t c = 0; c < list.size(); ++c)
     if (!(list[c] >= 0) || std::isinf(list[c]))

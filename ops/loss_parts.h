@@ -15,8 +15,9 @@ Tensor column(const Tensor& x);
 /// The ignored target; nothing if no i32 can have that value.
 std::optional<Index> possible_ignore(std::optional<Index> ignore);
 
-/// An Error unless `weights` [V] are constants of x's dtype, finite and not negative, x being [..., V].
-void require_class_weights(std::string_view op, const char* argument, const Tensor& x, const Tensor& weights);
+/// An Error unless `weights` [V = classes] are constants of x's dtype, finite and not negative.
+void require_class_weights(std::string_view op, const char* argument, const Tensor& x, Index classes,
+                           const Tensor& weights);
 
 /// What a mean over tokens divides by: the weights of the targets that are not ignored, summed (without weights: their
 /// number). The targets are known to be ids.

@@ -54,7 +54,8 @@ Tensor nll_loss(const Tensor& log_probabilities, const Tensor& targets, const Nl
     fail("nll_loss: log_probabilities must be [targets..., V]; got log_probabilities {} and targets {}", shape,
          targets.shape());
   if (options.weights.defined())
-    ops::require_class_weights(name, "log_probabilities", log_probabilities, options.weights);
+    ops::require_class_weights(name, "log_probabilities", log_probabilities, log_probabilities.shape().back(),
+                               options.weights);
   const std::optional<Index> ignore = ops::possible_ignore(options.ignore_index);
   ops::require_ids(name, "targets", targets.view(), shape.back(), ignore);
 

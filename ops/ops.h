@@ -11,8 +11,10 @@
 #include <capstan/ops/elementwise.h>
 #include <capstan/ops/embedding.h>
 #include <capstan/ops/gather.h>
+#include <capstan/ops/gelu_linear.h>
 #include <capstan/ops/layer_norm.h>
 #include <capstan/ops/linear.h>
+#include <capstan/ops/linear_cross_entropy.h>
 #include <capstan/ops/losses.h>
 #include <capstan/ops/mask.h>
 #include <capstan/ops/matmul.h>

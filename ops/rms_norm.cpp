@@ -2,6 +2,7 @@
 #include <capstan/autograd/op.h>
 #include <capstan/ops/apply.h>
 #include <capstan/ops/elementwise.h>
+#include <capstan/ops/gradient_sum.h>
 #include <capstan/ops/kernels/layer_norm.h>
 #include <capstan/ops/rearrange.h>
 #include <capstan/ops/reduce.h>
@@ -63,14 +64,15 @@ struct RmsNorm final : Op {
 
   Tensors vjp_kernel(const Call& call) const override {
     if (call.has_dout(1)) return vjp(call);
-    std::optional<Buffer> dx, dweight;
-    if (call.wants(0)) dx.emplace(call.in_shape(0), call.in_dtype(0));
+    std::optional<GradientSum> dx;
+    std::optional<Buffer> dweight;
+    if (call.wants(0)) dx.emplace(call, 0);
     if (has_weight && call.wants(1)) dweight.emplace(call.in_shape(1), call.in_dtype(1));
     kernels::rms_norm_backward(call.in(0).view(), has_weight && dx ? call.in(1).view() : ConstView{},
-                               call.out(1).view(), call.dout(0).view(), dx ? dx->view() : View{},
-                               dweight ? dweight->view() : View{});
+                               call.out(1).view(), call.dout(0).view(), dx ? dx->buffer.view() : View{},
+                               dweight ? dweight->view() : View{}, dx && dx->adds);
     Tensors gradients;
-    gradients.push_back(dx ? Tensor(std::move(*dx)) : Tensor());
+    gradients.push_back(dx ? Tensor(std::move(dx->buffer)) : Tensor());
     if (has_weight) gradients.push_back(dweight ? Tensor(std::move(*dweight)) : Tensor());
     return gradients;
   }

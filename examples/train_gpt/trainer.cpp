@@ -56,8 +56,7 @@ StepResult Trainer::train() {
   const std::int64_t number = step_ + 1;
   const Batch batch = corpus_.training_batch(key_for(options_, Purpose::data), number, options_.batch);
   const Tensor ids = ids_of(batch), targets = targets_of(batch);
-  auto [loss, gradients] =
-      value_and_grad(model_, [&](const nn::Gpt& model) { return cross_entropy(model(ids), targets); });
+  auto [loss, gradients] = value_and_grad(model_, [&](const nn::Gpt& model) { return model.loss(ids, targets); });
 
   StepResult result{.loss = loss.item(), .learning_rate = options_.schedule()(number)};
   const double no_limit = 1e300;
@@ -73,7 +72,7 @@ double Trainer::validate(std::int64_t most) const {
   std::int64_t tokens = 0;
   for (const Batch& batch : corpus_.validation_batches(options_.batch, most)) {
     const std::int64_t count = batch.count * batch.length;
-    sum += cross_entropy(model_(ids_of(batch)), targets_of(batch)).item() * static_cast<double>(count);
+    sum += model_.loss(ids_of(batch), targets_of(batch)).item() * static_cast<double>(count);
     tokens += count;
   }
   return sum / static_cast<double>(tokens);

@@ -79,6 +79,39 @@ void copy_transposed(ConstView x, View y, int row_axis) {
   });
 }
 
+/// True if y is row-major and x's last axis is dense: heads that are split or joined, for example.
+bool is_of_rows(ConstView x, View y) {
+  const int last = y.shape().rank() - 1;
+  return last > 0 && x.shape() == y.shape() && y.layout->contiguous() && x.layout->stride(last) == 1 &&
+         y.shape()[last] * size_of(y.dtype) >= 32;
+}
+
+/// Row by row. The general walk takes several times as long for short rows.
+void copy_rows(ConstView x, View y) {
+  const Layout& layout = *x.layout;
+  const int last = y.shape().rank() - 1;
+  const Index element = size_of(y.dtype), length = y.shape()[last], rows = y.elements() / length;
+  const auto bytes = static_cast<std::size_t>(length * element);
+  parallel_blocks(Region::copy, rows, std::max(Index{1}, cheap_grain / length), [&](Index begin, Index end) {
+    Index index[max_rank], from = layout.offset(), rest = begin;
+    for (int axis = last; axis-- > 0; rest /= layout.size(axis)) {
+      index[axis] = rest % layout.size(axis);
+      from += index[axis] * layout.stride(axis);
+    }
+    const char* const source = static_cast<const char*>(x.bytes);
+    char* target = static_cast<char*>(y.bytes) + (y.layout->offset() + begin * length) * element;
+    for (Index row = begin; row < end; ++row, target += bytes) {
+      std::memcpy(target, source + from * element, bytes);
+      for (int axis = last; axis-- > 0;) {
+        from += layout.stride(axis);
+        if (++index[axis] < layout.size(axis)) break;
+        from -= index[axis] * layout.stride(axis);
+        index[axis] = 0;
+      }
+    }
+  });
+}
+
 template <class Word>
 void fill_words(void* to, const void* word, Index count) {
   Word value;
@@ -101,6 +134,7 @@ void fill_piece(void* to, const void* word, Index count, Index element) {
 void copy(ConstView x, View y) {
   if (y.elements() == 0) return;
   if (const int axis = transposed_axis(x, y); axis >= 0) return copy_transposed(x, y, axis);
+  if (is_of_rows(x, y)) return copy_rows(x, y);
   const Index element = size_of(y.dtype);
   for_pieces(Region::copy, y, {x}, cheap_grain, [&](const Piece& piece) {
     if (piece.scalar[0]) return fill_piece(piece.out, piece.in[0], piece.count, element);

@@ -66,6 +66,16 @@ class ClassWeights {
   double smoothing_, share_ = 0, sum_ = 0;
 };
 
+/// The loss of a row: log softmax(x)_c = x_c − max − log_sum. With smoothing 0 the other classes do not count, with 1 or
+/// a weight of 0 the target does not count by itself, be they −∞.
+template <class T>
+T loss_of(const RowTerms& terms, double x_target, double own, double total, double share) {
+  double value = total * std::log(terms.sum_exp);
+  if (own != 0) value -= own * (x_target - terms.largest);
+  if (share != 0) value -= share * terms.sum;
+  return static_cast<T>(value);
+}
+
 }  // namespace
 
 void cross_entropy(ConstView logits, ConstView targets, ConstView weights, std::int64_t ignore, double smoothing,
@@ -79,36 +89,55 @@ void cross_entropy(ConstView logits, ConstView targets, ConstView weights, std::
     for_targets<T>(logits, targets, [&](Index row, const T* x, std::int64_t target) {
       losses[row] = 0;
       if (target == ignore) return;
-      const RowTerms row_terms = kernels.terms(x, weight.data(), classes, smoothing != 0);
-      // log softmax(x)_c = x_c − max − log_sum; with smoothing 0 the other classes do not count, with 1 or a weight of 0
-      // the target does not count by itself, be they −∞.
-      const double own = weight.own(target);
-      double value = weight.total(target) * std::log(row_terms.sum_exp);
-      if (own != 0) value -= own * (static_cast<double>(x[target]) - row_terms.largest);
-      if (smoothing != 0) value -= smoothing / static_cast<double>(classes) * row_terms.sum;
-      losses[row] = static_cast<T>(value);
+      const RowTerms terms = kernels.terms(x, weight.data(), classes, smoothing != 0);
+      losses[row] = loss_of<T>(terms, static_cast<double>(x[target]), weight.own(target), weight.total(target),
+                               smoothing / static_cast<double>(classes));
     });
   });
 }
 
+namespace {
+
+/// The gradients of rows, by `scale_of` each, over the logits or elsewhere; found(row, loss) is told each row's loss.
+template <class T, class Scale, class Found>
+void gradients(ConstView logits, ConstView targets, ConstView weights, std::int64_t ignore, double smoothing,
+               View dlogits, Scale scale_of, Found found) {
+  const Index classes = logits.shape().back();
+  const double share = smoothing / static_cast<double>(classes);
+  const CrossEntropyRows<T> kernels = cross_entropy_rows(T{});
+  const ClassWeights<T> weight(weights, classes, smoothing);
+  for_targets<T>(logits, targets, [&](Index row, const T* x, std::int64_t target) {
+    T* dx = dlogits.data<T>() + row * classes;
+    if (target == ignore) {
+      std::fill_n(dx, classes, T{0});
+      return found(row, T{0});
+    }
+    const double scale = scale_of(row), own = weight.own(target), total = weight.total(target);
+    const auto x_target = static_cast<double>(x[target]);
+    const RowTerms terms = kernels.gradient(x, weight.data(), dx, classes, scale, total, share);
+    dx[target] = static_cast<T>(static_cast<double>(dx[target]) - scale * own);
+    found(row, loss_of<T>(terms, x_target, own, total, share));
+  });
+}
+
+}  // namespace
+
 void cross_entropy_backward(ConstView logits, ConstView targets, ConstView weights, std::int64_t ignore,
                             double smoothing, ConstView dloss, View dlogits) {
-  const Index classes = logits.shape().back();
   visit_float(logits.dtype, [&](auto zero) {
     using T = decltype(zero);
-    const CrossEntropyRows<T> kernels = cross_entropy_rows(T{});
-    const ClassWeights<T> weight(weights, classes, smoothing);
-    for_targets<T>(logits, targets, [&](Index row, const T* x, std::int64_t target) {
-      T* dx = dlogits.data<T>() + row * classes;
-      if (target == ignore) {
-        std::fill_n(dx, classes, T{0});
-        return;
-      }
-      const double scale = static_cast<double>(value_at<T>(dloss, row));
-      kernels.gradient(x, weight.data(), dx, classes, scale, weight.total(target),
-                       smoothing / static_cast<double>(classes));
-      dx[target] = static_cast<T>(static_cast<double>(dx[target]) - scale * weight.own(target));
-    });
+    const auto scale_of = [&](Index row) { return static_cast<double>(value_at<T>(dloss, row)); };
+    gradients<T>(logits, targets, weights, ignore, smoothing, dlogits, scale_of, [](Index, T) {});
+  });
+}
+
+void cross_entropy_in_place(View logits, ConstView targets, ConstView weights, std::int64_t ignore, double smoothing,
+                            double scale, View loss) {
+  visit_float(logits.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    gradients<T>(
+        logits, targets, weights, ignore, smoothing, logits, [=](Index) { return scale; },
+        [losses = loss.data<T>()](Index row, T value) { losses[row] = value; });
   });
 }
 

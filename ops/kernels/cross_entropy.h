@@ -18,9 +18,13 @@ void cross_entropy(ConstView logits, ConstView targets, ConstView weights, std::
                    View loss);
 
 /// dlogits [..., V] = dloss · (Σ_c w_c q_c · softmax(logits) − w ⊙ q); exactly 0 in ignored rows. dloss [...] may have any strides.
-/// Computes the softmax anew instead of reading a saved log-sum-exp: as exp(logits − logsumexp) it would lose as many
-/// digits as the logits are large.
+/// dlogits may be the very elements of row-major logits. Computes the softmax anew instead of reading a saved log-sum-exp:
+/// as exp(logits − logsumexp) it would lose as many digits as the logits are large.
 void cross_entropy_backward(ConstView logits, ConstView targets, ConstView weights, std::int64_t ignore,
                             double smoothing, ConstView dloss, View dlogits);
+
+/// Both in one pass: loss [...], and in place of row-major logits scale · dloss/dlogits, the same scale for all rows.
+void cross_entropy_in_place(View logits, ConstView targets, ConstView weights, std::int64_t ignore, double smoothing,
+                            double scale, View loss);
 
 }  // namespace capstan::kernels

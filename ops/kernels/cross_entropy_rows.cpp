@@ -37,10 +37,12 @@ HWY_INLINE RowTerms Terms(const T* x, const T* weights, Index count, bool with_s
 }
 
 template <class T>
-HWY_INLINE void Gradient(const T* x, const T* weights, T* dx, Index count, double scale, double total,
-                         double uniform) {
+HWY_INLINE RowTerms Gradient(const T* x, const T* weights, T* dx, Index count, double scale, double total,
+                             double uniform) {
   const hn::ScalableTag<T> d;
-  const auto shift = hn::Set(d, RowMax(x, count));
+  const T largest = RowMax(x, count);
+  const auto shift = hn::Set(d, largest);
+  const double sum = uniform != 0 ? WeightedSum(x, weights, count, largest) : 0.0;
   const double sum_exp = RowSum<T>(count, [&](const auto& at) HWY_ATTR {
     const auto e = ExpNonPositive(d, hn::Sub(at.Load(x), shift));
     at.Store(e, dx);
@@ -49,27 +51,24 @@ HWY_INLINE void Gradient(const T* x, const T* weights, T* dx, Index count, doubl
   const auto inverse = hn::Set(d, static_cast<T>(total / sum_exp));
   const auto scale_v = hn::Set(d, static_cast<T>(scale));
   const auto uniform_v = hn::Set(d, static_cast<T>(uniform));
-  if (weights == nullptr)
-    return RowEach<T>(count, [&](const auto& at) HWY_ATTR {
-      at.Store(hn::Mul(scale_v, hn::Sub(hn::Mul(at.Load(dx), inverse), uniform_v)), dx);
-    });
   RowEach<T>(count, [&](const auto& at) HWY_ATTR {
-    const auto taken = hn::Mul(uniform_v, at.Load(weights));
+    const auto taken = weights == nullptr ? uniform_v : hn::Mul(uniform_v, at.Load(weights));
     at.Store(hn::Mul(scale_v, hn::Sub(hn::Mul(at.Load(dx), inverse), taken)), dx);
   });
+  return {static_cast<double>(largest), sum_exp, sum};
 }
 
 HWY_ATTR RowTerms TermsF32(const float* x, const float* w, Index n, bool with_sum) { return Terms(x, w, n, with_sum); }
 HWY_ATTR RowTerms TermsF64(const double* x, const double* w, Index n, bool with_sum) {
   return Terms(x, w, n, with_sum);
 }
-HWY_ATTR void GradientF32(const float* x, const float* w, float* dx, Index n, double scale, double total,
-                          double uniform) {
-  Gradient(x, w, dx, n, scale, total, uniform);
+HWY_ATTR RowTerms GradientF32(const float* x, const float* w, float* dx, Index n, double scale, double total,
+                              double uniform) {
+  return Gradient(x, w, dx, n, scale, total, uniform);
 }
-HWY_ATTR void GradientF64(const double* x, const double* w, double* dx, Index n, double scale, double total,
-                          double uniform) {
-  Gradient(x, w, dx, n, scale, total, uniform);
+HWY_ATTR RowTerms GradientF64(const double* x, const double* w, double* dx, Index n, double scale, double total,
+                              double uniform) {
+  return Gradient(x, w, dx, n, scale, total, uniform);
 }
 
 }  // namespace capstan::kernels::HWY_NAMESPACE

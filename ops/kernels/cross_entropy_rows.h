@@ -15,8 +15,9 @@ struct RowTerms {
 template <class T>
 struct CrossEntropyRows {
   RowTerms (*terms)(const T* x, const T* weights, Index count, bool with_sum);
-  /// dx = scale · (total · softmax(x) − uniform · w); the target's entry is put right by the caller.
-  void (*gradient)(const T* x, const T* weights, T* dx, Index count, double scale, double total, double uniform);
+  /// dx = scale · (total · softmax(x) − uniform · w), which may be written over x; the target's entry is put right by
+  /// the caller. Returns the terms, the sum if `uniform` is not 0.
+  RowTerms (*gradient)(const T* x, const T* weights, T* dx, Index count, double scale, double total, double uniform);
 };
 
 CrossEntropyRows<float> cross_entropy_rows(float);

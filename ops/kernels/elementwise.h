@@ -45,6 +45,12 @@ enum class Unary : std::uint8_t {
 };
 void unary(Unary op, ConstView x, View y);
 
+/// y = a · f(x), f32 or f64, in one pass; y may be the very elements of a.
+void unary_times(Unary op, ConstView x, ConstView a, View y);
+
+/// h = gelu_tanh(x) and dx ← dx · gelu_tanh'(x), from one sigmoid; all row-major, f32 or f64. The bits are unary()'s.
+void gelu_tanh_and_gradient(ConstView x, View h, View dx);
+
 /// y = a op b, all of one dtype: f32, f64 (all of them) or i32 (not div, pow and mul_slope; wraps around). minimum and
 /// maximum give NaN if either is NaN. pow is libm's. mul_slope is mul, but 0 · ±∞ = 0.
 enum class Binary : std::uint8_t { add, sub, mul, div, minimum, maximum, pow, mul_slope };

@@ -75,7 +75,8 @@ struct Buckets {
 };
 
 template <class T>
-void scatter(ConstView dout, const DenseIds& ids, Index count, std::optional<std::int64_t> skip, View dtable) {
+void scatter(ConstView dout, const DenseIds& ids, Index count, std::optional<std::int64_t> skip, bool accumulate,
+             View dtable) {
   const Index rows = dtable.shape()[0], columns = dtable.shape()[1];
   const Buckets buckets(ids, count, rows, skip);
   const RowIndex index(*dout.layout, dout.layout->rank() - 1);
@@ -83,7 +84,7 @@ void scatter(ConstView dout, const DenseIds& ids, Index count, std::optional<std
   // Few rows a task, because ids of real text are very unevenly spread; the tasks are the same for any thread count.
   const Index row_block = (rows + most_row_tasks - 1) / most_row_tasks;
   const Index row_tasks = (rows + row_block - 1) / row_block;
-  const bool worth = (count + rows) * columns > task_elements;
+  const bool worth = (count + (accumulate ? 0 : rows)) * columns > task_elements;
   parallel_blocks(Region::embedding, row_tasks * column_tasks, worth ? 1 : row_tasks * column_tasks,
                   [&](Index begin, Index end) {
                     double sums[column_tile];
@@ -92,7 +93,9 @@ void scatter(ConstView dout, const DenseIds& ids, Index count, std::optional<std
                       const Index width = std::min(column_tile, columns - left);
                       const Index last_row = std::min(rows, (task / column_tasks + 1) * row_block);
                       for (Index r = task / column_tasks * row_block; r < last_row; ++r) {
-                        std::fill_n(sums, width, 0.0);
+                        if (accumulate && buckets.starts[r] == buckets.starts[r + 1]) continue;
+                        T* to = dtable.data<T>() + r * columns + left;
+                        for (Index j = 0; j < width; ++j) sums[j] = accumulate ? static_cast<double>(to[j]) : 0.0;
                         for (Index p = buckets.starts[r]; p < buckets.starts[r + 1]; ++p) {
                           const T* from = dout.data<T>() + index.offset(buckets.positions[p]) + left * index.stride();
                           if (index.stride() == 1) {
@@ -101,7 +104,6 @@ void scatter(ConstView dout, const DenseIds& ids, Index count, std::optional<std
                             for (Index j = 0; j < width; ++j) sums[j] += static_cast<double>(from[j * index.stride()]);
                           }
                         }
-                        T* to = dtable.data<T>() + r * columns + left;
                         for (Index j = 0; j < width; ++j) to[j] = static_cast<T>(sums[j]);
                       }
                     }
@@ -126,10 +128,11 @@ void gather_rows(ConstView table, ConstView ids, View out) {
   visit_float(table.dtype, [&](auto zero) { gather<decltype(zero)>(table, dense, ids.elements(), out); });
 }
 
-void scatter_rows(ConstView dout, ConstView ids, std::optional<std::int64_t> skip, View dtable) {
+void scatter_rows(ConstView dout, ConstView ids, std::optional<std::int64_t> skip, bool accumulate, View dtable) {
   if (dtable.elements() == 0) return;
   const DenseIds dense(ids);
-  visit_float(dtable.dtype, [&](auto zero) { scatter<decltype(zero)>(dout, dense, ids.elements(), skip, dtable); });
+  visit_float(dtable.dtype,
+              [&](auto zero) { scatter<decltype(zero)>(dout, dense, ids.elements(), skip, accumulate, dtable); });
 }
 
 }  // namespace capstan::kernels

@@ -15,6 +15,7 @@ void gather_rows(ConstView table, ConstView ids, View out);
 
 /// dtable [V, C] = for each row, the sum of the dout rows [ids..., C] with its id, added in order of position in f64 and
 /// rounded once; 0 where there is none. Positions whose id is `skip` (a padding id) add nothing. f32, f64.
-void scatter_rows(ConstView dout, ConstView ids, std::optional<std::int64_t> skip, View dtable);
+/// With `accumulate` the sums start from what dtable holds, and rows without an id stay as they are, unread.
+void scatter_rows(ConstView dout, ConstView ids, std::optional<std::int64_t> skip, bool accumulate, View dtable);
 
 }  // namespace capstan::kernels

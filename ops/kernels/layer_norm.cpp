@@ -51,7 +51,7 @@ Index partial_rows(Index rows) { return std::max(rows_of_partial, (rows + most_p
 
 template <class T>
 void backward(const LayerNormRows<T>& kernels, ConstView x, ConstView weight_view, ConstView mean, ConstView rstd,
-              ConstView dy, View dx, View dweight, View dbias) {
+              ConstView dy, View dx, View dweight, View dbias, bool add_to_dx) {
   const int axis = x.layout->rank() - 1;
   const RowIndex x_rows(*x.layout, axis), dy_rows(*dy.layout, axis);
   const Index rows = x_rows.rows(), length = x_rows.length();
@@ -70,7 +70,7 @@ void backward(const LayerNormRows<T>& kernels, ConstView x, ConstView weight_vie
       const T* x_row = dense_row(x, x_rows, row, buffer.data());
       const T* dy_row = dense_row(dy, dy_rows, row, buffer.data() + (dy_rows.dense() ? 0 : length));
       kernels.backward(x_row, dy_row, weight.data(), means == nullptr ? T{} : means[row], rstd.data<T>()[row],
-                       dx_data == nullptr ? nullptr : dx_data + row * length, sums, length);
+                       dx_data == nullptr ? nullptr : dx_data + row * length, add_to_dx, sums, length);
     }
   });
   if (!wants_sums) return;
@@ -113,17 +113,20 @@ void layer_norm(ConstView x, ConstView weight, ConstView bias, double eps, View 
 }
 
 void layer_norm_backward(ConstView x, ConstView weight, ConstView mean, ConstView rstd, ConstView dy, View dx,
-                         View dweight, View dbias) {
-  visit_float(x.dtype,
-              [&](auto zero) { backward(layer_norm_rows(zero), x, weight, mean, rstd, dy, dx, dweight, dbias); });
+                         View dweight, View dbias, bool add_to_dx) {
+  visit_float(x.dtype, [&](auto zero) {
+    backward(layer_norm_rows(zero), x, weight, mean, rstd, dy, dx, dweight, dbias, add_to_dx);
+  });
 }
 
 void rms_norm(ConstView x, ConstView weight, double eps, View y, View rstd) {
   visit_float(x.dtype, [&](auto zero) { forward(rms_norm_rows(zero), x, weight, {}, eps, y, {}, rstd); });
 }
 
-void rms_norm_backward(ConstView x, ConstView weight, ConstView rstd, ConstView dy, View dx, View dweight) {
-  visit_float(x.dtype, [&](auto zero) { backward(rms_norm_rows(zero), x, weight, {}, rstd, dy, dx, dweight, {}); });
+void rms_norm_backward(ConstView x, ConstView weight, ConstView rstd, ConstView dy, View dx, View dweight,
+                       bool add_to_dx) {
+  visit_float(x.dtype,
+              [&](auto zero) { backward(rms_norm_rows(zero), x, weight, {}, rstd, dy, dx, dweight, {}, add_to_dx); });
 }
 
 }  // namespace capstan::kernels

@@ -96,8 +96,8 @@ HWY_INLINE void AddSums(const T* x, const T* dy, const Centre<T, about>& centre,
 
 /// dx of a row; null if not wanted. dweight and dbias are added to `sums` (f64, [2, count]); null if neither is wanted.
 template <About about, class T>
-HWY_INLINE void BackwardRow(const T* x, const T* dy, const T* weight, T mean, T rstd, T* dx, double* sums,
-                            Index count) {
+HWY_INLINE void BackwardRow(const T* x, const T* dy, const T* weight, T mean, T rstd, T* dx, bool add_to_dx,
+                            double* sums, Index count) {
   const hn::ScalableTag<T> d;
   const Centre<T, about> centre = CentreAt<about>(x, count, mean);
   const auto rstd_v = hn::Set(d, rstd);
@@ -112,19 +112,21 @@ HWY_INLINE void BackwardRow(const T* x, const T* dy, const T* weight, T mean, T 
     const auto mean_g = hn::Set(d, static_cast<T>(sum * inverse)), mean_gx = hn::Set(d, static_cast<T>(dot * inverse));
     RowEach<T>(count, [&](const auto& at) HWY_ATTR {
       const auto normal = hn::Mul(centre(d, at.Load(x)), rstd_v);
-      at.Store(hn::Mul(rstd_v, hn::NegMulAdd(normal, mean_gx, hn::Sub(gradient(at), mean_g))), dx);
+      const auto value = hn::NegMulAdd(normal, mean_gx, hn::Sub(gradient(at), mean_g));
+      at.Store(add_to_dx ? hn::MulAdd(rstd_v, value, at.Load(dx)) : hn::Mul(rstd_v, value), dx);
     });
   }
   if (sums != nullptr) AddSums(x, dy, centre, rstd, sums, count);
 }
 
 // One function for HWY_EXPORT each: it takes no templates.
-#define CAPSTAN_NORM_ROWS(suffix, T, about)                                                                           \
-  HWY_ATTR RowStatistics Forward##suffix(const T* x, const T* w, const T* b, double eps, T* y, Index n) {             \
-    return ForwardRow<about>(x, w, b, eps, y, n);                                                                     \
-  }                                                                                                                   \
-  HWY_ATTR void Backward##suffix(const T* x, const T* dy, const T* w, T mean, T rstd, T* dx, double* sums, Index n) { \
-    BackwardRow<about>(x, dy, w, mean, rstd, dx, sums, n);                                                            \
+#define CAPSTAN_NORM_ROWS(suffix, T, about)                                                                          \
+  HWY_ATTR RowStatistics Forward##suffix(const T* x, const T* w, const T* b, double eps, T* y, Index n) {            \
+    return ForwardRow<about>(x, w, b, eps, y, n);                                                                    \
+  }                                                                                                                  \
+  HWY_ATTR void Backward##suffix(const T* x, const T* dy, const T* w, T mean, T rstd, T* dx, bool add, double* sums, \
+                                 Index n) {                                                                          \
+    BackwardRow<about>(x, dy, w, mean, rstd, dx, add, sums, n);                                                      \
   }
 CAPSTAN_NORM_ROWS(F32, float, About::mean)
 CAPSTAN_NORM_ROWS(F64, double, About::mean)

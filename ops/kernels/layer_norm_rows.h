@@ -13,8 +13,10 @@ template <class T>
 struct LayerNormRows {
   /// y of one dense row; weight and bias may be null.
   RowStatistics (*forward)(const T* x, const T* weight, const T* bias, double eps, T* y, Index count);
-  /// dx of one dense row (null: not wanted), and dweight and dbias added to `sums` [2, count] (null: not wanted).
-  void (*backward)(const T* x, const T* dy, const T* weight, T mean, T rstd, T* dx, double* sums, Index count);
+  /// dx of one dense row (null: not wanted), added to what it holds or not, and dweight and dbias added to `sums`
+  /// [2, count] (null: not wanted).
+  void (*backward)(const T* x, const T* dy, const T* weight, T mean, T rstd, T* dx, bool add_to_dx, double* sums,
+                   Index count);
 };
 
 LayerNormRows<float> layer_norm_rows(float);

@@ -2,6 +2,8 @@
 #include <capstan/autograd/format.h>
 #include <capstan/ops/kernels/unary_families.h>
 
+#include <algorithm>
+
 namespace capstan::kernels {
 namespace {
 
@@ -75,6 +77,33 @@ void unary(Unary op, ConstView x, View y) {
   if (!is_float(x.dtype)) return unary_i32(op, x, y);
   const Family family = family_of(op);
   for_pieces(Region::elementwise, y, {x}, family.grain, [&](const Piece& piece) { family.kernel(op, x.dtype, piece); });
+}
+
+void unary_times(Unary op, ConstView x, ConstView a, View y) {
+  const Family family = family_of(op);
+  visit_float(x.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    for_pieces(Region::elementwise, y, {x, a}, family.grain, [&](const Piece& piece) {
+      constexpr Index most = 1024;  // values of f stay in the first-level cache
+      alignas(64) T values[most];
+      const Index step_x = piece.scalar[0] ? 0 : 1, step_a = piece.scalar[1] ? 0 : 1;
+      for (Index begin = 0; begin < piece.count; begin += most) {
+        Piece part;
+        part.count = std::min(most, piece.count - begin);
+        part.out = values;
+        part.in[0] = piece.input<T>(0) + begin * step_x;
+        part.scalar[0] = piece.scalar[0];
+        family.kernel(op, x.dtype, part);
+        const T* factors = piece.input<T>(1) + begin * step_a;
+        if (piece.scalar[1]) {
+          for (Index i = 0; i < part.count; ++i) values[i] *= factors[0];
+        } else {
+          for (Index i = 0; i < part.count; ++i) values[i] *= factors[i];
+        }
+        std::copy_n(values, part.count, piece.output<T>() + begin);
+      }
+    });
+  });
 }
 
 }  // namespace capstan::kernels

@@ -162,6 +162,25 @@ TEST(Gpt, TheTiedTableGetsBothPartsOfItsGradient) {
   EXPECT_EQ(state_dict(model).count("head.weight"), 0U);
 }
 
+TEST(Gpt, LossIsTheCrossEntropyOfItsLogits) {
+  const Gpt model = make(small);
+  const Tensor some = tensor({{3, 1, 4, 1}, {5, 9, 2, 6}}, DType::i32),
+               next = tensor({{1, 4, 1, 5}, {9, 2, 6, -1}}, DType::i32);
+  const CrossEntropyOptions options{.ignore_index = -1};
+  const auto composed = value_and_grad(model, [&](const Gpt& m) { return cross_entropy(m(some), next, options); });
+  const auto fused = value_and_grad(model, [&](const Gpt& m) { return m.loss(some, next, options); });
+  EXPECT_NEAR(fused.value.item(), composed.value.item(), 1e-14);
+  EXPECT_NEAR(model.loss(some, next, options).item(), composed.value.item(), 1e-14) << "no tape";
+  std::vector<Tensor> want;
+  for_each_tensor(composed.gradient, [&](const Tensor& g) { want.push_back(g); });
+  std::size_t i = 0;
+  for_each_tensor(fused.gradient, [&](const Tensor& g) {
+    expect_near(g, g.shape(), want[i].to_doubles(), 1e-14);
+    ++i;
+  });
+  EXPECT_NE(fused.value.item(), model.loss(some, next, options, Mask::all()).item());
+}
+
 TEST(Gpt, Gradients) {
   for (const bool bias : {true, false}) {
     Gpt model = make({.vocab = 4, .context = 3, .width = 4, .heads = 2, .blocks = 1, .hidden = 3, .bias = bias});

@@ -38,6 +38,13 @@ class Array {
     for (Index i = 0; i < shape.elements(); ++i) (*this)[i] = static_cast<T>(values[static_cast<std::size_t>(i)]);
   }
 
+  /// The same elements in row-major order.
+  Array dense() const {
+    Array copy(shape());
+    for (Index i = 0; i < elements(); ++i) copy[i] = (*this)[i];
+    return copy;
+  }
+
   const Layout& layout() const { return *layout_; }
   const Shape& shape() const { return layout_->shape(); }
   Index elements() const { return layout_->elements(); }

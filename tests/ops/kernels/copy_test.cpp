@@ -39,6 +39,18 @@ TEST(CopyKernel, TransposesOfAnySize) {
   }
 }
 
+TEST(CopyKernel, HeadsAreSplitAndJoinedByRows) {
+  // 3 · 70 · 50 rows of 9 elements, more than one task; columns beyond the ninth do not belong to it.
+  Array<float> x(Shape{3, 50, 70, 11}), y(Shape{3, 70, 50, 9});
+  for (Index i = 0; i < x.elements(); ++i) x[i] = static_cast<float>(i);
+  const Layout heads = x.layout().transposed(1, 2).sliced(3, 1, 9);
+  copy({x.data(), &heads, DType::f32}, y.out());
+  for (Index i = 0; i < y.elements(); ++i) {
+    const Index column = i % 9, head = i / 9 % 50, time = i / 450 % 70, item = i / 31500;
+    ASSERT_EQ(y[i], x[((item * 50 + head) * 70 + time) * 11 + column + 1]);
+  }
+}
+
 TEST(CopyKernel, IntoASliceLeavesTheRestAlone) {
   Array<double> whole(Shape{5, 6});
   whole.fill_all(-1);

@@ -71,6 +71,30 @@ TYPED_TEST(CrossEntropyKernels, EqualTheNaiveFormForAnyStrides) {
   });
 }
 
+TYPED_TEST(CrossEntropyKernels, InPlaceOfTheLogitsTheBitsAreTheSame) {
+  using T = TypeParam;
+  for_each_target([] {
+    Random random(5);
+    for (int i = 0; i < 20; ++i) {
+      const Index rows = pick(random, 1, 9), classes = pick(random, 1, 60);
+      Array<T> logits(Shape{rows, classes}), dloss(Shape{rows}), weights(Shape{classes}), losses(Shape{rows});
+      Array<std::int32_t> targets(Shape{rows});
+      randomize(logits, random, 4), randomize(weights, random);
+      dloss.fill_all(static_cast<T>(0.25));
+      for (Index r = 0; r < rows; ++r) targets[r] = static_cast<std::int32_t>(pick(random, -1, classes - 1));
+      const double smoothing = i % 2 ? 0 : 0.1;
+      const ConstView weight = i % 3 ? weights.in() : ConstView{};
+      const Results<T> want = run(logits, targets, -1, smoothing, dloss, weight);
+      Array<T> backward = logits.dense(), both = logits.dense();
+      cross_entropy_backward(backward.in(), targets.in(), weight, -1, smoothing, dloss.in(), backward.out());
+      cross_entropy_in_place(both.out(), targets.in(), weight, -1, smoothing, 0.25, losses.out());
+      EXPECT_EQ(backward.bytes(), want.dlogits.bytes());
+      EXPECT_EQ(both.bytes(), want.dlogits.bytes());
+      EXPECT_EQ(losses.bytes(), want.loss.bytes());
+    }
+  });
+}
+
 TYPED_TEST(CrossEntropyKernels, ExtremeLogits) {
   using T = TypeParam;
   for_each_target([] {

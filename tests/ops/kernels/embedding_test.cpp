@@ -22,7 +22,7 @@ TEST(EmbeddingKernels, GatherAndScatterForAnyStrides) {
     gather_rows(table.in(), ids.in(), out.out());
     const std::optional<std::int64_t> skip = i % 2 ? std::optional<std::int64_t>(0) : std::nullopt;
     dtable.fill_all(99);
-    scatter_rows(dout.in(), ids.in(), skip, dtable.out());
+    scatter_rows(dout.in(), ids.in(), skip, false, dtable.out());
     std::vector<double> want(static_cast<std::size_t>(rows * columns));
     for (Index p = 0; p < ids.elements(); ++p)
       for (Index c = 0; c < columns; ++c) {
@@ -31,6 +31,14 @@ TEST(EmbeddingKernels, GatherAndScatterForAnyStrides) {
       }
     // In order of position, so equal to the last bit.
     for (Index j = 0; j < rows * columns; ++j) ASSERT_EQ(dtable[j], want[static_cast<std::size_t>(j)]);
+
+    // Onto what is there: a sum that starts from it.
+    Array<double> sum = dtable.dense();
+    scatter_rows(dout.in(), ids.in(), skip, true, sum.out());
+    for (Index p = 0; p < ids.elements(); ++p)
+      for (Index c = 0; c < columns; ++c)
+        if (!skip || ids[p] != *skip) dtable[ids[p] * columns + c] += dout[p * columns + c];
+    for (Index j = 0; j < rows * columns; ++j) ASSERT_EQ(sum[j], dtable[j]);
   }
 }
 
@@ -46,7 +54,7 @@ TEST(EmbeddingKernels, ManyPositionsOfFewIdsCountExactlyWithTheSameBytes) {
   ones.fill_all(1);
   expect_same_bytes(Region::embedding, [&] {
     Array<float> dtable(Shape{3, 8});
-    scatter_rows(ones.in(), ids.in(), std::nullopt, dtable.out());
+    scatter_rows(ones.in(), ids.in(), std::nullopt, false, dtable.out());
     for (Index j = 0; j < 24; ++j) EXPECT_EQ(static_cast<double>(dtable[j]), counts[j / 8]);
     return dtable.bytes();
   });
@@ -72,7 +80,7 @@ TEST(EmbeddingKernels, FindOutsideTellsTheFirstBadId) {
 TEST(EmbeddingKernels, EmptySizes) {
   Array<float> table(Shape{3, 2}), none(Shape{0, 2});
   table.fill_all(5);
-  scatter_rows(none.in(), Ids(Shape{0}).in(), std::nullopt, table.out());
+  scatter_rows(none.in(), Ids(Shape{0}).in(), std::nullopt, false, table.out());
   for (Index i = 0; i < 6; ++i) EXPECT_EQ(table[i], 0);
   gather_rows(table.in(), Ids(Shape{0}).in(), none.out());
 }

@@ -62,6 +62,14 @@ void expect_layer_norm(const Array<T>& x, const Array<T>* weight, const Array<T>
   expect_all(y, want.y, tolerance), expect_all(mean, want.mean, tolerance), expect_all(rstd, want.rstd, tolerance);
   expect_all(dx, want.dx, tolerance), expect_all(dweight, want.dweight, tolerance);
   expect_all(dbias, want.dbias, tolerance);
+
+  // Onto what dx holds.
+  Array<T> sum = dx.dense(), again(columns), dbias_again(columns);
+  layer_norm_backward(x.in(), weight ? weight->in() : none, mean.in(), rstd.in(), dy.in(), sum.out(), again.out(),
+                      dbias_again.out(), true);
+  std::vector<double> twice = want.dx;
+  for (double& value : twice) value *= 2;
+  expect_all(sum, twice, tolerance), expect_all(again, want.dweight, tolerance);
 }
 
 template <class T>

@@ -270,6 +270,44 @@ TYPED_TEST(UnaryKernels, InPlace) {
   for (Index i = 0; i < 37; ++i) EXPECT_EQ(x[i], static_cast<TypeParam>(i * i));
 }
 
+TYPED_TEST(UnaryKernels, GeluAndItsGradientTogetherAreEachAloneToTheBit) {
+  using T = TypeParam;
+  for_each_target([] {
+    Random random(7);
+    for (const Index count : {1, 37, 20'000}) {
+      Array<T> x(Shape{count}), h(Shape{count}), dx(Shape{count}), want_h(Shape{count}), want_dx(Shape{count});
+      randomize(x, random, 4), randomize(dx, random);
+      unary(Unary::gelu_tanh, x.in(), want_h.out());
+      unary_times(Unary::gelu_tanh_slope, x.in(), dx.in(), want_dx.out());
+      gelu_tanh_and_gradient(x.in(), h.out(), dx.out());
+      EXPECT_EQ(h.bytes(), want_h.bytes());
+      EXPECT_EQ(dx.bytes(), want_dx.bytes());
+    }
+  });
+}
+
+TYPED_TEST(UnaryKernels, TimesAnotherOperandIsTheProductToTheBit) {
+  using T = TypeParam;
+  Random random(6);
+  for (int i = 0; i < 60; ++i) {
+    const Shape shape = i == 0 ? Shape{2, 1500} : random_shape(random, 3, 9);
+    Array<T> x = strided<T>(broadcastable(shape, random), random), a = strided<T>(broadcastable(shape, random), random);
+    Array<T> y = strided<T>(shape, random), f(x.shape());
+    randomize(x, random), randomize(a, random);
+    unary_times(Unary::gelu_tanh_slope, x.in(), a.in(), y.out());
+    unary(Unary::gelu_tanh_slope, x.in(), f.out());
+    for (Index j = 0; j < y.elements(); ++j)
+      ASSERT_EQ(y[j], a[broadcast_place(a.shape(), shape, j)] * f[broadcast_place(x.shape(), shape, j)]);
+  }
+}
+
+TYPED_TEST(UnaryKernels, TimesAnotherOperandInPlaceOfIt) {
+  Array<TypeParam> x(Shape{2000}), a(Shape{2000});
+  for (Index i = 0; i < 2000; ++i) x[i] = static_cast<TypeParam>(i % 7), a[i] = static_cast<TypeParam>(i % 5);
+  unary_times(Unary::square, x.in(), a.in(), a.out());
+  for (Index i = 0; i < 2000; ++i) EXPECT_EQ(a[i], static_cast<TypeParam>(i % 5 * (i % 7) * (i % 7)));
+}
+
 TYPED_TEST(UnaryKernels, SameBytesForAnyThreadCount) {
   using T = TypeParam;
   Random random(4);

@@ -1,6 +1,7 @@
 // Samples of ops/activation.h and ops/layer_norm.h.
 #include <capstan/autograd/create.h>
 #include <capstan/ops/activation.h>
+#include <capstan/ops/elementwise.h>
 #include <capstan/ops/layer_norm.h>
 #include <capstan/ops/rearrange.h>
 #include <capstan/ops/select.h>
@@ -75,6 +76,9 @@ void norms(Samples& samples) {
                      }});
   samples.push_back({"layer_norm", "only y is used", {x({2, 3}), weight(3), bias(3)}, [](const List& in) {
                        return List{layer_norm(in[0], in[1], in[2])};
+                     }});
+  samples.push_back({"layer_norm", "beside a residual", {x({3, 4}), weight(4), bias(4)}, [](const List& in) {
+                       return List{in[0] * 2.0 + layer_norm(in[0], in[1], in[2])};
                      }});
   samples.push_back({"layer_norm", "one channel, eps 0.5", {x({3, 1}), weight(1), bias(1)}, [=](const List& in) {
                        return outputs(in[0], in[1], in[2], 0.5);

@@ -1,6 +1,8 @@
 // Samples of ops/embedding.h.
 #include <capstan/autograd/create.h>
+#include <capstan/ops/elementwise.h>
 #include <capstan/ops/embedding.h>
+#include <capstan/ops/linear.h>
 #include <capstan/ops/rearrange.h>
 
 #include "support/sample.h"
@@ -44,6 +46,15 @@ void embeddings(Samples& samples) {
                      {draw({2, 2}), ids({0, 0}, {2})},
                      lookup(0),
                      {full({2, 2}, 1, DType::boolean), Tensor()}});
+
+  samples.push_back(
+      {"embedding", "a table that the head reads too", {draw({4, 2}), ids({1, 3, 1}, {3})}, [](const List& x) {
+         return List{linear(embedding(x[0], x[1]), x[0])};
+       }});
+  samples.push_back(
+      {"embedding", "a table used twice, padding", {draw({4, 2}), ids({2, 0, 2, 1}, {2, 2})}, [](const List& x) {
+         return List{embedding(x[0], x[1], 2) * embedding(x[0], x[1])};
+       }});
 
   const auto back = [](Index rows, std::optional<Index> padding = std::nullopt) {
     return [=](const List& x) { return List{embedding_transpose(x[0], x[1], rows, padding)}; };

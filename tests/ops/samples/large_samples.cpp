@@ -120,6 +120,8 @@ class LargeSamples {
     add("matmul", {Shape{3, 150, 200}, Shape{200, 170}}, [](const List& x) { return matmul(x[0], x[1]); });
     add("linear", {Shape{3, 150, 200}, Shape{170, 200}, Shape{170}},
         [](const List& x) { return linear(x[0], x[1], x[2]); });
+    add("gelu_linear", {Shape{3, 150, 200}, Shape{170, 200}, Shape{170}},
+        [](const List& x) { return gelu_linear(x[0], x[1], x[2]); });
     add("layer_norm", {Shape{900, 200}, Shape{200}, Shape{200}},
         [](const List& x) { return layer_norm(x[0], x[1], x[2]); });
     add("rms_norm", {Shape{900, 200}, Shape{200}}, [](const List& x) { return rms_norm(x[0], x[1]); });
@@ -131,6 +133,8 @@ class LargeSamples {
             [](const Tensor& table, const Tensor& ids) { return embedding(table, ids); });
     add_ids("embedding_transpose", {4000, 64}, {4000}, 300,
             [](const Tensor& x, const Tensor& ids) { return embedding_transpose(x, ids, 300); });
+    add_ids("linear_cross_entropy", {1000, 60}, {1000}, 60,
+            [](const Tensor& x, const Tensor& ids) { return linear_cross_entropy(x, slice(x, 0, 0, 60), ids); });
     add_ids("cross_entropy", {1000, 300}, {1000}, 300,
             [](const Tensor& logits, const Tensor& ids) { return cross_entropy(logits, ids); });
   }

@@ -1,6 +1,10 @@
-// Samples of ops/cross_entropy.h. The losses of ops/losses.h are composed: losses_test.cpp checks their gradients.
+// Samples of ops/cross_entropy.h and ops/linear_cross_entropy.h. The losses of ops/losses.h are composed:
+// losses_test.cpp checks their gradients.
 #include <capstan/autograd/create.h>
 #include <capstan/ops/cross_entropy.h>
+#include <capstan/ops/elementwise.h>
+#include <capstan/ops/embedding.h>
+#include <capstan/ops/linear_cross_entropy.h>
 #include <capstan/ops/rearrange.h>
 #include <capstan/ops/select.h>
 
@@ -87,9 +91,72 @@ void cross_entropies(Samples& samples) {
                      reduced({.ignore_index = -1}),
                      {full({2, 3}, 1, DType::boolean), Tensor()}});
   samples.push_back(
+      {"cross_entropy", "logits that nobody else holds", {draw({3, 4}), ids({1, -1, 0}, {3})}, [=](const List& x) {
+         return List{cross_entropy(x[0] * x[0], x[1], ignoring)};
+       }});
+  samples.push_back(
+      {"cross_entropy", "logits that another op reads", {draw({3, 4}), ids({1, 3, 0}, {3})}, [](const List& x) {
+         const Tensor logits = x[0] * 2.0;
+         return List{logits * logits, cross_entropy(logits, x[1])};
+       }});
+  samples.push_back(
       {"cross_entropy", "sum", {draw({3, 3}), ids({1, 2, 0}, {3})}, reduced({.reduction = Reduction::sum})});
   samples.push_back(
       {"cross_entropy", "none", {draw({3, 3}), ids({1, 2, 0}, {3})}, reduced({.reduction = Reduction::none})});
+}
+
+void linear_cross_entropies(Samples& samples) {
+  const auto table = [](const Shape& shape) { return normal(Key{.seed = 44}, shape, 0, 1, DType::f64); };
+  const auto outputs = [](const List& x, const CrossEntropyOptions& options = {}) {
+    const LinearCrossEntropyOutputs all = linear_cross_entropy_outputs(x[0], x[1], x[2], options);
+    return List{all.loss, all.dx, all.dtable};
+  };
+  const auto add = [&](const char* label, const Tensor& x, const Tensor& w, const Tensor& targets,
+                       const CrossEntropyOptions& options = {}, const Tensor& zero = Tensor()) {
+    samples.push_back({"linear_cross_entropy",
+                       label,
+                       {x, w, targets},
+                       [=](const List& in) {
+                         CrossEntropyOptions with = options;
+                         if (options.weights.defined()) with.weights = cast(options.weights, in[0].dtype());
+                         return List{linear_cross_entropy(in[0], in[1], in[2], with)};
+                       },
+                       {zero, Tensor(), Tensor()}});
+  };
+  add("[3,2], V = 4", draw({3, 2}), table({4, 2}), ids({1, 3, 0}, {3}));
+  add("[2,2,3], V = 3", draw({2, 2, 3}), table({3, 3}), ids({1, 2, 0, 0}, {2, 2}));
+  add("one row", draw({4}), table({3, 4}), ids({2}, {}));
+  add("one class", draw({2, 3}), table({1, 3}), ids({0, 0}, {2}));
+  add("C = 0", draw({2, 0}), table({3, 0}), ids({0, 2}, {2}));
+  add("no rows", draw({0, 2}), table({3, 2}), ids({}, {0}));
+  add("transposed x and table", transpose(draw({3, 2})), transpose(table({3, 4})), ids({1, 2}, {2}));
+  add("every second target", draw({2, 3}), table({3, 3}), slice(ids({1, 9, 2, 9}, {4}), 0, 0, 4, 2));
+  add("sum", draw({3, 2}), table({4, 2}), ids({1, 3, 0}, {3}), {.reduction = Reduction::sum});
+  add("an ignored row, smoothing", draw({3, 2}), table({4, 2}), ids({1, -1, 0}, {3}),
+      {.ignore_index = -1, .label_smoothing = 0.2}, row_of(3, 2, 1));
+  add("all ignored", draw({2, 2}), table({3, 2}), ids({-1, -1}, {2}), {.ignore_index = -1},
+      full({2, 2}, 1, DType::boolean));
+  add("weights", draw({3, 2}), table({4, 2}), ids({1, 3, 0}, {3}),
+      {.label_smoothing = 0.1, .weights = uniform(Key{.seed = 42}, {4}, 0.5, 2, DType::f64)});
+  samples.push_back({"linear_cross_entropy",
+                     "its gradients as outputs",
+                     {draw({2, 2}), table({3, 2}), ids({1, 2}, {2})},
+                     [=](const List& in) { return outputs(in); }});
+  samples.push_back({"linear_cross_entropy",
+                     "its gradients as outputs, an ignored row",
+                     {draw({2, 2}), table({3, 2}), ids({1, -1}, {2})},
+                     [=](const List& in) { return outputs(in, {.ignore_index = -1, .label_smoothing = 0.1}); },
+                     {row_of(2, 2, 1), Tensor(), Tensor()}});
+  samples.push_back({"linear_cross_entropy", "only the table", {table({4, 2})}, [x = draw({3, 2})](const List& w) {
+                       return List{linear_cross_entropy(cast(x, w[0].dtype()), w[0], ids({1, 3, 0}, {3}))};
+                     }});
+  samples.push_back({"linear_cross_entropy", "only x, scaled", {draw({3, 2})}, [w = table({4, 2})](const List& x) {
+                       return List{linear_cross_entropy(x[0], cast(w, x[0].dtype()), ids({1, 3, 0}, {3})) * 3.0};
+                     }});
+  samples.push_back(
+      {"linear_cross_entropy", "x = a function of the table", {table({4, 2}), ids({1, 3, 0}, {3})}, [](const List& in) {
+         return List{linear_cross_entropy(embedding(in[0], in[1]), in[0], in[1])};
+       }});
 }
 
 }  // namespace
@@ -97,6 +164,7 @@ void cross_entropies(Samples& samples) {
 Samples losses_samples() {
   Samples samples;
   cross_entropies(samples);
+  linear_cross_entropies(samples);
   return samples;
 }
 

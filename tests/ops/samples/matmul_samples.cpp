@@ -1,5 +1,7 @@
-// Samples of ops/matmul.h and ops/linear.h.
+// Samples of ops/matmul.h, ops/linear.h and ops/gelu_linear.h.
 #include <capstan/autograd/create.h>
+#include <capstan/ops/elementwise.h>
+#include <capstan/ops/gelu_linear.h>
 #include <capstan/ops/linear.h>
 #include <capstan/ops/matmul.h>
 #include <capstan/ops/rearrange.h>
@@ -78,11 +80,42 @@ void affine_maps(Samples& samples) {
   add("transposed weight", {left({2, 3}), transpose(right({3, 2})), draw(23, {2})});
   add("every second of the bias", {left({2, 3}), right({2, 3}), slice(draw(23, {4}), 0, 0, 4, 2)});
   samples.push_back({"linear", "x = weight", {left({3, 3})}, [](const List& x) { return List{linear(x[0], x[0])}; }});
+  samples.push_back({"linear", "x and weight used three times", {left({2, 3}), right({3, 3})}, [](const List& x) {
+                       const Tensor once = linear(x[0], x[1]);
+                       return List{once * linear(x[0], x[1]), linear(once, x[1])};
+                     }});
+  samples.push_back(
+      {"linear", "a transposed x used twice", {transpose(left({3, 2})), right({4, 3})}, [](const List& x) {
+         return List{linear(x[0], x[1]) * linear(x[0], x[1])};
+       }});
   samples.push_back({"linear", "only the bias", {draw(23, {2})}, [x = left({2, 3}), w = right({2, 3})](const List& b) {
                        return List{linear(cast(x, b[0].dtype()), cast(w, b[0].dtype()), b[0])};
                      }});
   samples.push_back({"linear", "only the weight", {right({2, 3})}, [x = left({2, 3})](const List& w) {
                        return List{linear(cast(x, w[0].dtype()), w[0])};
+                     }});
+}
+
+void gelu_maps(Samples& samples) {
+  const auto call = [](const List& x) { return List{gelu_linear(x[0], x[1], x.size() > 2 ? x[2] : Tensor())}; };
+  const auto add = [&](const char* label, const List& inputs) {
+    samples.push_back({"gelu_linear", label, inputs, call});
+  };
+  add("[2,3] → 4", {left({2, 3}), right({4, 3}), draw(23, {4})});
+  add("without bias", {left({2, 3}), right({4, 3})});
+  add("[3] → 2", {left({3}), right({2, 3}), draw(23, {2})});
+  add("[2,2,19] → 2", {left({2, 2, 19}), right({2, 19}), draw(23, {2})});
+  add("K = 0", {left({2, 0}), right({3, 0}), draw(23, {3})});
+  add("no rows", {left({0, 3}), right({2, 3}), draw(23, {2})});
+  add("transposed x and weight", {transpose(left({3, 2})), transpose(right({3, 2})), draw(23, {2})});
+  add("x whose rows do not join", {permute(left({3, 2, 2}), {1, 2, 0}), right({2, 3}), draw(23, {2})});
+  samples.push_back(
+      {"gelu_linear", "x = weight", {left({3, 3})}, [](const List& x) { return List{gelu_linear(x[0], x[0])}; }});
+  samples.push_back({"gelu_linear", "x and weight used twice", {left({2, 3}), right({3, 3})}, [](const List& x) {
+                       return List{gelu_linear(x[0], x[1]) * linear(x[0], x[1])};
+                     }});
+  samples.push_back({"gelu_linear", "only the weight", {right({2, 3})}, [x = left({2, 3})](const List& w) {
+                       return List{gelu_linear(cast(x, w[0].dtype()), w[0])};
                      }});
 }
 
@@ -92,6 +125,7 @@ Samples matmul_samples() {
   Samples samples;
   products(samples);
   affine_maps(samples);
+  gelu_maps(samples);
   return samples;
 }
 

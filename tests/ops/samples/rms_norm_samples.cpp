@@ -45,6 +45,8 @@ Samples rms_norm_samples() {
   call("only y is used", {x_of({2, 3}), weight_of(3)}, [](const List& x) { return List{rms_norm(x[0], x[1])}; });
   call("only rstd is used", {x_of({2, 3}), weight_of(3)},
        [](const List& x) { return List{rms_norm_outputs(x[0], x[1]).rstd}; });
+  call("beside a residual", {x_of({3, 4}), weight_of(4)},
+       [](const List& x) { return List{x[0] * 2.0 + rms_norm(x[0], x[1])}; });
   call("one channel, eps 0.5", {x_of({3, 1}), weight_of(1)}, [](const List& x) { return outputs(x[0], x[1], 0.5); });
   call("a row of zeros, eps 0.5", {zeros({2, 3}, DType::f64)},
        [](const List& x) { return outputs(x[0], Tensor(), 0.5); });
