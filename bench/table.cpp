@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -50,6 +51,16 @@ std::string plain(std::string name) {
   return name;
 }
 
+/// What every entry has; the rest are counters of the benchmark's own.
+const std::set<std::string> of_the_library = {
+    "family_index", "per_family_instance_index", "repetitions", "repetition_index", "threads", "iterations", "real_time",
+    "cpu_time",     "aggregate_unit",            "GFLOP/s",     "bytes"};
+
+std::string counter(const std::string& name, double value) {
+  if (name == "per_op") return fmt::format("{:.0f} ns an op", value * 1e9);
+  return fmt::format("{} {:.4g}", name, value);
+}
+
 Run read(const std::filesystem::path& file) {
   std::ifstream in(file);
   const Json json = Json::parse(in);
@@ -62,11 +73,8 @@ Run read(const std::filesystem::path& file) {
     row.rate = entry.value("GFLOP/s", 0.0);
     row.bytes = entry.value("bytes", 0.0);
     row.peak = std::stod(context.value(row.name.find("f64") != std::string::npos ? "fma_peak_f64" : "fma_peak_f32", "0"));
-    if (entry.contains("per_op")) row.more.push_back(fmt::format("{:.0f} ns an op", entry["per_op"].get<double>() * 1e9));
-    if (entry.contains("tokens/s")) row.more.push_back(fmt::format("{:.0f} tokens/s", entry["tokens/s"].get<double>()));
     for (const auto& [key, value] : entry.items())
-      if (key.find(" MB") != std::string::npos || key.find(" a step") != std::string::npos)
-        row.more.push_back(fmt::format("{} {:.4g}", key, value.get<double>()));
+      if (value.is_number() && !of_the_library.contains(key)) row.more.push_back(counter(key, value.get<double>()));
     run.rows.push_back(std::move(row));
   }
   return run;
