@@ -17,14 +17,17 @@ namespace capstan::bench {
 
 /// Ends the program, naming the benchmark, unless `got` is within `tolerance` · max(1, |want|) everywhere: a wrong result is
 /// not worth timing.
-inline void verify(std::string_view name, const Tensor& got, const std::vector<double>& want, double tolerance) {
-  const std::vector<double> values = got.to_doubles();
+inline void verify(std::string_view name, const std::vector<double>& values, const std::vector<double>& want,
+                   double tolerance) {
   bool good = values.size() == want.size();
   for (std::size_t i = 0; good && i < values.size(); ++i)
     good = std::abs(values[i] - want[i]) <= tolerance * std::max(1.0, std::abs(want[i]));
   if (good) return;
   fmt::print(stderr, "{}: the result is wrong; nothing was timed\n", name);
   std::exit(1);
+}
+inline void verify(std::string_view name, const Tensor& got, const std::vector<double>& want, double tolerance) {
+  verify(name, got.to_doubles(), want, tolerance);
 }
 
 /// Work per iteration as a rate in the report: "GFLOP/s" (1e9 operations a second), and bytes touched at least once.
