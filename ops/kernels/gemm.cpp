@@ -1,17 +1,21 @@
 // Splits products into fixed blocks, and handles the empty ones and the bias.
 #include <capstan/ops/kernels/gemm_parts.h>
 #include <capstan/ops/kernels/parallel.h>
+#include <capstan/ops/kernels/scratch.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace capstan::kernels {
 namespace {
 
-// oneDNN repacks B for every block of rows: blocks of 384 cost up to 7 %, of 128 up to 15 %. In between, so that the
-// sizes of small models give work to more than two threads.
-constexpr Index block_length = 256;
-/// Below this many multiplications (some 20 µs of f32) a product is not split.
-constexpr double worth_splitting = 1.5e6;
+/// Multiplications that a block should have at least: two blocks pay early, more of them later.
+constexpr double worth_two = 7e5, worth_more = 3e6;
+/// What a block's sides should be at least, so that what is packed is used often: the more blocks, the longer.
+constexpr Index least_side(Index blocks) { return blocks == 1 ? 48 : blocks < 4 ? 192 : 256; }
+constexpr Index least_depth(Index blocks) { return blocks == 1 ? 256 : 1024; }
+/// Blocks enough for a few threads that do not run at the same speed.
+constexpr Index many_blocks = 8;
 /// Multiplications a task of a batch should have at least.
 constexpr double worth_a_task = 5e5;
 
@@ -32,79 +36,144 @@ void start_c(const Product<T>& p) {
 /// One block, on this thread.
 template <class T>
 void one(Product<T> p) {
-  if (p.bias != nullptr || (p.k == 0 && !p.accumulate)) {
+  const bool small = is_small(p), large = !small && !is_few(p);
+  const bool starts_itself = large && p.k > 0 && !p.accumulate;
+  if ((p.bias != nullptr || (p.k == 0 && !p.accumulate)) && !starts_itself) {
     start_c(p);
     p.accumulate = true;
     p.bias = nullptr;
   }
   if (p.k == 0) return;
-  is_small(p) ? gemm_small(p) : gemm_large(p);
+  large ? gemm_large(p) : small ? gemm_small(p) : gemm_few(p);
 }
 
-/// How one product is cut: along m or n, into `count` blocks of `length`.
-struct Split {
-  bool rows = true;
-  Index count = 1, length = 0;
+/// How one product is cut: into a grid of blocks, each multiplied by one thread. Where k is long, it is cut too: each part
+/// gives a partial C, and they are added in order.
+struct Grid {
+  Index rows = 1, columns = 1, parts = 1;
+  Index row_length = 0, column_length = 0, depth = 0;  // of a block
+  Index blocks() const { return rows * columns * parts; }
 };
 
-/// Depends on the sizes only. An even count, so that two threads end together.
-Split split(Index m, Index n, Index k) {
-  Split s;
-  s.rows = m >= n;
-  const Index extent = std::max(m, n);
-  s.length = extent;
-  const double work = static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
-  if (work < worth_splitting || extent < 32) return s;
-  Index count = (extent + block_length - 1) / block_length;
-  count += count % 2;
-  // Whole tiles of the micro-kernels (48 = 3 vectors of 16).
-  const Index unit = extent >= 96 * count ? 48 : 16;
-  s.length = ((extent + count - 1) / count + unit - 1) / unit * unit;
-  s.count = (extent + s.length - 1) / s.length;
-  return s;
+Index pieces(Index count, Index length) { return (count + length - 1) / length; }
+
+/// Multiplications.
+template <class T>
+double work_of(const Product<T>& p) {
+  return static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
+}
+
+/// Depends on the sizes only. The longest side is halved: twice packed, or added, is what belongs to the others.
+template <class T>
+Grid grid_of(const Product<T>& p, Index batch) {
+  const double work = work_of(p);
+  Grid g;
+  g.columns = pieces(p.n, block_columns<T>);
+  while (g.blocks() * batch < many_blocks) {
+    const Index blocks = g.blocks();
+    if (work < 2 * static_cast<double>(blocks) * (blocks == 1 ? worth_two : worth_more)) break;
+    const Index rows = p.m / g.rows, columns = p.n / g.columns, depth = p.k / g.parts;
+    const Index side = std::max(rows, columns);
+    if (batch == 1 && depth >= std::max(4 * side, 2 * least_depth(blocks))) {
+      g.parts *= 2;
+    } else if (side >= 2 * least_side(blocks)) {
+      (rows >= columns ? g.rows : g.columns) *= 2;
+    } else {
+      break;
+    }
+  }
+  // Whole tiles.
+  g.row_length = pieces(pieces(p.m, g.rows), 24) * 24;
+  g.column_length = pieces(pieces(p.n, g.columns), 16) * 16;
+  g.depth = pieces(p.k, g.parts);
+  g.rows = pieces(p.m, g.row_length);
+  g.columns = pieces(p.n, g.column_length);
+  return g;
 }
 
 template <class T>
-Product<T> block_of(Product<T> p, const Split& s, Index block) {
-  const Index begin = block * s.length;
-  if (s.rows) {
-    p.a += begin * p.a_row;
-    p.c += begin * p.c_row;
-    p.m = std::min(s.length, p.m - begin);
-  } else {
-    p.b += begin * p.b_column;
-    p.c += begin;
-    if (p.bias != nullptr) p.bias += begin;
-    p.n = std::min(s.length, p.n - begin);
+Product<T> block_of(Product<T> p, const Grid& g, Index block) {
+  const Index row = block % g.rows * g.row_length, column = block / g.rows * g.column_length;
+  p.a += row * p.a_row;
+  p.b += column * p.b_column;
+  p.c += row * p.c_row + column;
+  if (p.bias != nullptr) p.bias += column;
+  p.m = std::min(g.row_length, p.m - row);
+  p.n = std::min(g.column_length, p.n - column);
+  return p;
+}
+
+/// The part of the product along k, in C or, from the second part on, in a partial C [m, n] of its own.
+template <class T>
+Product<T> part_of(Product<T> p, const Grid& g, Index part, T* partials) {
+  const Index q = part * g.depth;
+  p.a += q * p.a_column;
+  p.b += q * p.b_row;
+  p.k = std::min(g.depth, p.k - q);
+  if (part > 0) {
+    p.c = partials + (part - 1) * p.m * p.n;
+    p.c_row = p.n;
+    p.accumulate = false;
+    p.bias = nullptr;
   }
   return p;
+}
+
+template <class T>
+void in_parts(const Product<T>& p, const Grid& g) {
+  Scratch<T> partials((g.parts - 1) * p.m * p.n);
+  const Index blocks = g.rows * g.columns;
+  parallel_for(Region::gemm, g.blocks(), [&](Index task) {
+    one(block_of(part_of(p, g, task / blocks, partials.data()), g, task % blocks));
+  });
+  parallel_blocks(Region::gemm, p.m, std::max(Index{1}, 32768 / p.n), [&](Index begin, Index end) {
+    for (Index i = begin; i < end; ++i) {
+      T* c = p.c + i * p.c_row;
+      for (Index part = 1; part < g.parts; ++part) {
+        const T* more = partials.data() + ((part - 1) * p.m + i) * p.n;
+        for (Index j = 0; j < p.n; ++j) c[j] += more[j];
+      }
+    }
+  });
 }
 
 }  // namespace
 
 template <class T>
 void gemm(const Product<T>& product) {
-  if (product.m == 0 || product.n == 0) return;
-  const Split s = split(product.m, product.n, product.k);
-  if (s.count == 1) return one(product);
-  parallel_for(Region::gemm, s.count, [&](Index block) { one(block_of(product, s, block)); });
+  Product<T> p = product;
+  if (p.m == 0 || p.n == 0) return;
+  if (p.n == 1 && p.c_row == 1 && p.bias == nullptr) {
+    // A column is a row of the transposed product.
+    std::swap(p.m, p.n);
+    std::swap(p.a, p.b);
+    std::swap(p.a_row, p.b_column);
+    std::swap(p.a_column, p.b_row);
+    p.c_row = p.n;
+  }
+  const Grid grid = grid_of(p, 1);
+  if (grid.parts > 1) return in_parts(p, grid);
+  parallel_blocks(Region::gemm, grid.blocks(), work_of(p) < 2 * worth_two ? grid.blocks() : 1,
+                  [&](Index begin, Index end) {
+                    for (Index block = begin; block < end; ++block) one(block_of(p, grid, block));
+                  });
 }
 
 template <class T>
 void gemm(const Product<T>& product, Index batch, FunctionRef<Operands<T>(Index)> operands) {
   if (product.m == 0 || product.n == 0 || batch == 0) return;
-  const Split s = split(product.m, product.n, product.k);
-  const double work = static_cast<double>(product.m) * static_cast<double>(product.n) *
-                      static_cast<double>(std::max(product.k, Index{1}));
-  const Index grain = s.count > 1 ? 1 : std::max(Index{1}, static_cast<Index>(worth_a_task / work));
-  parallel_blocks(Region::gemm, batch * s.count, grain, [&](Index begin, Index end) {
-    for (Index task = begin; task < end; ++task) {
+  const Grid grid = grid_of(product, batch);
+  const Index blocks = batch * grid.blocks();
+  const double work = work_of(product) * static_cast<double>(batch) / static_cast<double>(blocks);
+  const Index grain = std::max(Index{1}, static_cast<Index>(worth_a_task / std::max(work, 1.0)));
+  parallel_blocks(Region::gemm, blocks, grain, [&](Index begin, Index end) {
+    for (Index block = begin; block < end; ++block) {
       Product<T> item = product;
-      const Operands<T> at = operands(task / s.count);
+      const Operands<T> at = operands(block / grid.blocks());
       item.a = at.a;
       item.b = at.b;
       item.c = at.c;
-      one(block_of(item, s, task % s.count));
+      one(block_of(item, grid, block % grid.blocks()));
     }
   });
 }

@@ -1,5 +1,5 @@
-// Matrix products on raw memory: the one seam behind which f32 (oneDNN), f64 (own SIMD kernel) and small sizes are
-// served. Not for: broadcasting or shape checks (ops/matmul does those).
+// Matrix products on raw memory: the one seam behind which large, small and narrow sizes have kernels of their own.
+// Not for: broadcasting or shape checks (ops/matmul does those).
 #pragma once
 
 #include <capstan/autograd/function_ref.h>
@@ -8,8 +8,8 @@
 namespace capstan::kernels {
 
 /// C [m, n] = A [m, k] · B [k, n], or C += A · B. Element (i, j) of A lies at a[i · a_row + j · a_column], and so for B;
-/// strides are in elements and may be anything, 0 included (one stride of 1 is fast, else a copy is packed first). The
-/// rows of C are dense: (i, j) at c[i · c_row + j], c_row ≥ n.
+/// strides are in elements and may be anything, 0 included; one stride of 1 is fast. No operand is copied whole.
+/// The rows of C are dense: (i, j) at c[i · c_row + j], c_row ≥ n.
 ///
 /// Any size may be 0; k = 0 gives zeros (or leaves C as it is when accumulating). Without `accumulate` C is not read.
 /// C must not overlap A or B.

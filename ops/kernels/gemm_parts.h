@@ -5,15 +5,28 @@
 
 namespace capstan::kernels {
 
-/// True if gemm_small serves this product: so small that packing, or oneDNN's call, would cost more than the product.
+/// True if gemm_small serves this product: so small that packing would cost more than the product.
 bool is_small(const Product<float>& p);
 bool is_small(const Product<double>& p);
 
-/// Both want m, n, k > 0; they honour `accumulate` and ignore `bias` (gemm.cpp has put it into C).
+/// Wants m, n, k > 0; honours `accumulate` and ignores `bias` (gemm.cpp has put it into C).
 void gemm_small(const Product<float>& p);
 void gemm_small(const Product<double>& p);
 
-/// oneDNN for f32, packed SIMD tiles for f64. The same conditions.
+/// True if gemm_few serves it: not small, few rows, all along k.
+template <class T>
+bool is_few(const Product<T>& p) {
+  return p.m <= 4 && p.a_column == 1 && p.b_row == 1;
+}
+/// Wants m, n, k > 0; honours `accumulate` and ignores `bias`.
+void gemm_few(const Product<float>& p);
+void gemm_few(const Product<double>& p);
+
+/// Columns that gemm_large takes at most, so that a slice of B stays in the second-level cache.
+template <class T>
+inline constexpr Index block_columns = sizeof(T) == 4 ? 384 : 288;
+
+/// Wants m, n, k > 0 and n ≤ block_columns; honours `bias` unless it accumulates.
 void gemm_large(const Product<float>& p);
 void gemm_large(const Product<double>& p);
 

@@ -1,5 +1,4 @@
-// Parallel regions on OpenMP, with gcc the very runtime (libgomp) that Debian's oneDNN uses, so that there is one pool
-// of threads in the process. Not compiled with CAPSTAN_OPENMP=0.
+// Parallel regions on OpenMP. Not compiled with CAPSTAN_OPENMP=0.
 #if CAPSTAN_OPENMP
 
 #include <capstan/ops/kernels/parallel_backend.h>

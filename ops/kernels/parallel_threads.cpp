@@ -1,5 +1,5 @@
 // Parallel regions on std::thread: for ThreadSanitizer, which does not see libgomp's synchronisation, and for clang,
-// whose OpenMP would be a second runtime beside oneDNN's libgomp. Not compiled with CAPSTAN_OPENMP=1.
+// whose OpenMP is a package of its own. Not compiled with CAPSTAN_OPENMP=1.
 #if !CAPSTAN_OPENMP
 
 #include <capstan/ops/kernels/parallel_backend.h>

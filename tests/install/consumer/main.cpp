@@ -1,5 +1,5 @@
-// A program that sees capstan only as installed: one step of training, so that every layer and what it links (oneDNN, Highway,
-// OpenMP) is there.
+// A program that sees capstan only as installed: one step of training, so that every layer and what it links (Highway, OpenMP) is
+// there.
 #include <capstan/nn/nn.h>
 
 #include <cmath>

@@ -105,6 +105,27 @@ TYPED_TEST(Gemm, LongSumsOfOperandsOfAnyStride) {
   });
 }
 
+TYPED_TEST(Gemm, CutIntoBlocksOfRowsColumnsAndDepth) {
+  // Blocks of 48 rows or columns at least, more than one slice of columns, and partial sums along a long k.
+  for_each_target([] {
+    Random random(6);
+    for (const auto& [m, n, k] : {std::array<Index, 3>{230, 70, 100}, {30, 900, 60}, {410, 420, 30}, {60, 70, 2100}}) {
+      for (int i = 0; i < 2; ++i) expect_product<TypeParam>(m, n, k, random);
+    }
+  });
+}
+
+TYPED_TEST(Gemm, FewRowsOrOneColumnOfAnyStride) {
+  for_each_target([] {
+    Random random(7);
+    for (int i = 0; i < 40; ++i) {
+      const Index n = pick(random, 1, 300), k = pick(random, 1, 300);
+      expect_product<TypeParam>(pick(random, 1, 5), n, k, random);
+      expect_product<TypeParam>(n, 1, k, random);
+    }
+  });
+}
+
 TYPED_TEST(Gemm, EmptySizes) {
   Random random(2);
   Array<TypeParam> a(Shape{2, 0}), b(Shape{0, 3}), c(Shape{2, 3});
@@ -139,7 +160,7 @@ TYPED_TEST(Gemm, BroadcastOperands) {
 
 TYPED_TEST(Gemm, SameBytesForAnyThreadCount) {
   using T = TypeParam;
-  for (const auto& [m, n, k] : {std::array<Index, 3>{512, 200, 64}, {97, 1030, 131}, {129, 257, 300}}) {
+  for (const auto& [m, n, k] : {std::array<Index, 3>{512, 200, 64}, {97, 1030, 131}, {129, 257, 300}, {65, 70, 1100}}) {
     Random random(3);
     Array<T> a = matrix<T>(m, k, random), b = matrix<T>(k, n, random);
     expect_same_bytes(Region::gemm, [&, m = m, n = n] {
