@@ -1,5 +1,5 @@
-// Products of a few rows by a matrix that lies in memory by columns, y = x Wᵀ for one token: dot products along k, in place.
-// To pack B would take longer than the product.
+// Products of a few rows by a matrix that lies in memory by columns, y = x Wᵀ for one token: dot products along k, in
+// place. To pack B would take longer than the product.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE <capstan/ops/kernels/gemm_few.cpp>
 #include <capstan/ops/kernels/gemm_parts.h>

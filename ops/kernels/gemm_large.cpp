@@ -35,7 +35,7 @@ namespace capstan::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 inline constexpr Index panel_vectors = 3;
-/// At most; a slice of B has 576 KiB at most then, half of a second-level cache.
+/// At most; with block_columns, a slice of B has up to 576 KiB then, half of a second-level cache.
 template <class T>
 inline constexpr Index slice_depth = sizeof(T) == 4 ? 384 : 256;
 /// Rows of a group: most_rows or 8. Packed at a time: whole cache lines where A lies by columns.

@@ -1,5 +1,5 @@
-// The product of a few rows by a few vectors of columns: the inner kernel of matrix products and of attention. For inclusion
-// by SIMD .cpp files. Not for: blocks that stay in caches, packing, threads (gemm_large.cpp, attention_*.cpp).
+// The product of a few rows by a few vectors of columns: the inner kernel of matrix products and of attention. For
+// inclusion by SIMD .cpp files. Not for: blocks that stay in caches, packing, threads (gemm_large.cpp, attention_*.cpp).
 
 #if defined(CAPSTAN_OPS_KERNELS_TILE_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef CAPSTAN_OPS_KERNELS_TILE_INL_H

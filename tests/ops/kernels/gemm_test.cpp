@@ -109,9 +109,8 @@ TYPED_TEST(Gemm, CutIntoBlocksOfRowsColumnsAndDepth) {
   // Blocks of 48 rows or columns at least, more than one slice of columns, and partial sums along a long k.
   for_each_target([] {
     Random random(6);
-    for (const auto& [m, n, k] : {std::array<Index, 3>{230, 70, 100}, {30, 900, 60}, {410, 420, 30}, {60, 70, 2100}}) {
-      for (int i = 0; i < 2; ++i) expect_product<TypeParam>(m, n, k, random);
-    }
+    for (const auto& [m, n, k] : {std::array<Index, 3>{230, 70, 100}, {20, 900, 40}, {200, 400, 20}, {40, 40, 1100}})
+      expect_product<TypeParam>(m, n, k, random);
   });
 }
 
