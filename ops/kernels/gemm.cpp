@@ -74,8 +74,8 @@ template <class T>
 Grid grid_of(const Product<T>& p, Index batch) {
   const double work = work_of(p);
   Grid g{.row_length = p.m, .column_length = p.n, .depth = p.k};
-  if (work < 2 * worth_two && p.n <= block_columns<T>) return g;  // the divisions below take longer than 8×8×8
-  g.columns = pieces(p.n, block_columns<T>);
+  if (work < 2 * worth_two && p.n <= block_columns<T>(p.k)) return g;  // the divisions below take longer than 8×8×8
+  g.columns = pieces(p.n, block_columns<T>(p.k));
   while (g.blocks() * batch < many_blocks) {
     const Index blocks = g.blocks();
     if (work < 2 * static_cast<double>(blocks) * (blocks == 1 ? worth_two : worth_more)) break;
