@@ -119,6 +119,7 @@ int main(int count, char** arguments) {
     if (model.vocabulary > 0) add_linear(name + "/head", rows, model.vocabulary, width, model.vocabulary < 1000);
   }
   for (const capstan::Index size : {64, 128, 256, 512, 1024}) add("square", {1, size, size, size});
+  add("token", {1, 1, 3072, 768, false, true});
   add("small", {64, 64, 64, 64, false, true});
   add("small", {64, 64, 64, 64});
   add("scores", {12, 1024, 1024, 64, false, true});

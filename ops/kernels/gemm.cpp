@@ -33,18 +33,24 @@ void start_c(const Product<T>& p) {
   }
 }
 
+template <class T>
+void multiply(const Product<T>& p) {
+  is_small(p) ? gemm_small(p) : is_few(p) ? gemm_few(p) : gemm_large(p);
+}
+
 /// One block, on this thread.
 template <class T>
-void one(Product<T> p) {
-  const bool small = is_small(p), large = !small && !is_few(p);
-  const bool starts_itself = large && p.k > 0 && !p.accumulate;
-  if ((p.bias != nullptr || (p.k == 0 && !p.accumulate)) && !starts_itself) {
+void one(const Product<T>& p) {
+  if (p.bias == nullptr && p.k > 0) return multiply(p);
+  // Large products start from the bias themselves.
+  if (p.k > 0 && !p.accumulate && !is_small(p) && !is_few(p)) return gemm_large(p);
+  Product<T> rest = p;
+  if (p.bias != nullptr || !p.accumulate) {
     start_c(p);
-    p.accumulate = true;
-    p.bias = nullptr;
+    rest.accumulate = true;
+    rest.bias = nullptr;
   }
-  if (p.k == 0) return;
-  large ? gemm_large(p) : small ? gemm_small(p) : gemm_few(p);
+  if (p.k > 0) multiply(rest);
 }
 
 /// How one product is cut: into a grid of blocks, each multiplied by one thread. Where k is long, it is cut too: each part
@@ -67,8 +73,9 @@ double work_of(const Product<T>& p) {
 template <class T>
 Grid grid_of(const Product<T>& p, Index batch) {
   const double work = work_of(p);
-  Grid g;
-  g.columns = pieces(p.n, block_columns<T>);
+  Grid g{.row_length = p.m, .column_length = p.n, .depth = p.k};
+  if (work < 2 * worth_two && p.n <= block_columns<T>(p.k)) return g;  // the divisions below take longer than 8×8×8
+  g.columns = pieces(p.n, block_columns<T>(p.k));
   while (g.blocks() * batch < many_blocks) {
     const Index blocks = g.blocks();
     if (work < 2 * static_cast<double>(blocks) * (blocks == 1 ? worth_two : worth_more)) break;
@@ -137,43 +144,47 @@ void in_parts(const Product<T>& p, const Grid& g) {
   });
 }
 
+/// A column is a row of the transposed product.
+template <class T>
+Product<T> transposed(Product<T> p) {
+  std::swap(p.m, p.n);
+  std::swap(p.a, p.b);
+  std::swap(p.a_row, p.b_column);
+  std::swap(p.a_column, p.b_row);
+  p.c_row = p.n;
+  return p;
+}
+
 }  // namespace
 
 template <class T>
-void gemm(const Product<T>& product) {
-  Product<T> p = product;
+void gemm(const Product<T>& p) {
   if (p.m == 0 || p.n == 0) return;
-  if (p.n == 1 && p.c_row == 1 && p.bias == nullptr) {
-    // A column is a row of the transposed product.
-    std::swap(p.m, p.n);
-    std::swap(p.a, p.b);
-    std::swap(p.a_row, p.b_column);
-    std::swap(p.a_column, p.b_row);
-    p.c_row = p.n;
-  }
+  if (p.n == 1 && p.m > 1 && p.c_row == 1 && p.bias == nullptr) return gemm(transposed(p));
   const Grid grid = grid_of(p, 1);
+  if (grid.blocks() == 1) return one(p);
   if (grid.parts > 1) return in_parts(p, grid);
-  parallel_blocks(Region::gemm, grid.blocks(), work_of(p) < 2 * worth_two ? grid.blocks() : 1,
-                  [&](Index begin, Index end) {
-                    for (Index block = begin; block < end; ++block) one(block_of(p, grid, block));
-                  });
+  const Index grain = work_of(p) < 2 * worth_two ? grid.blocks() : 1;
+  parallel_blocks(Region::gemm, grid.blocks(), grain, [&](Index begin, Index end) {
+    for (Index block = begin; block < end; ++block) one(block_of(p, grid, block));
+  });
 }
 
 template <class T>
 void gemm(const Product<T>& product, Index batch, FunctionRef<Operands<T>(Index)> operands) {
   if (product.m == 0 || product.n == 0 || batch == 0) return;
   const Grid grid = grid_of(product, batch);
-  const Index blocks = batch * grid.blocks();
-  const double work = work_of(product) * static_cast<double>(batch) / static_cast<double>(blocks);
+  const Index each = grid.blocks();
+  const double work = work_of(product) / static_cast<double>(each);
   const Index grain = std::max(Index{1}, static_cast<Index>(worth_a_task / std::max(work, 1.0)));
-  parallel_blocks(Region::gemm, blocks, grain, [&](Index begin, Index end) {
+  parallel_blocks(Region::gemm, batch * each, grain, [&](Index begin, Index end) {
+    Product<T> item = product;
     for (Index block = begin; block < end; ++block) {
-      Product<T> item = product;
-      const Operands<T> at = operands(block / grid.blocks());
+      const Operands<T> at = operands(each == 1 ? block : block / each);
       item.a = at.a;
       item.b = at.b;
       item.c = at.c;
-      one(block_of(item, grid, block % grid.blocks()));
+      each == 1 ? one(item) : one(block_of(item, grid, block % each));
     }
   });
 }

@@ -35,9 +35,6 @@ namespace capstan::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 inline constexpr Index panel_vectors = 3;
-/// At most; with block_columns, a slice of B has up to 576 KiB then, half of a second-level cache.
-template <class T>
-inline constexpr Index slice_depth = sizeof(T) == 4 ? 384 : 256;
 /// Rows of a group: most_rows or 8. Packed at a time: whole cache lines where A lies by columns.
 inline constexpr Index most_rows = 24, packed_rows = 96;
 
@@ -184,7 +181,7 @@ HWY_INLINE void MultiplyGroup(const Group<T>& g, const T* slice, Index columns) 
 
 template <class T>
 HWY_INLINE void Large(const Product<T>& p) {
-  HWY_ALIGN static constexpr T zeros[block_columns<T>] = {};
+  HWY_ALIGN static constexpr T zeros[4 * slice_columns<T>] = {};
   const Index slices = (p.k + slice_depth<T> - 1) / slice_depth<T>, depth = (p.k + slices - 1) / slices;
   const bool in_place = p.a_column == 1;
   // As many rows as half of the first-level cache holds.

@@ -3,6 +3,8 @@
 
 #include <capstan/ops/kernels/gemm.h>
 
+#include <algorithm>
+
 namespace capstan::kernels {
 
 /// True if gemm_small serves this product: so small that packing would cost more than the product.
@@ -22,11 +24,19 @@ bool is_few(const Product<T>& p) {
 void gemm_few(const Product<float>& p);
 void gemm_few(const Product<double>& p);
 
-/// Columns that gemm_large takes at most, so that a slice of B stays in the second-level cache.
+/// A slice of B [depth, columns] that gemm_large packs has at most these sides: 576 KiB, half of a second-level cache.
 template <class T>
-inline constexpr Index block_columns = sizeof(T) == 4 ? 384 : 288;
+inline constexpr Index slice_depth = sizeof(T) == 4 ? 384 : 256;
+template <class T>
+inline constexpr Index slice_columns = sizeof(T) == 4 ? 384 : 288;
+/// Columns that gemm_large takes at most: where the slice is not as deep, it may be as much wider, up to 4 times.
+template <class T>
+Index block_columns(Index k) {
+  const Index depth = std::clamp(k, slice_depth<T> / 4, slice_depth<T>);
+  return slice_columns<T> * slice_depth<T> / depth / 48 * 48;
+}
 
-/// Wants m, n, k > 0 and n ≤ block_columns; honours `bias` unless it accumulates.
+/// Wants m, n, k > 0 and n ≤ block_columns(k); honours `bias` unless it accumulates.
 void gemm_large(const Product<float>& p);
 void gemm_large(const Product<double>& p);
 
