@@ -4,25 +4,29 @@
 #include <capstan/autograd/op.h>
 #include <capstan/autograd/strided.h>
 
-#include <algorithm>
-
 namespace capstan {
 
 namespace {
 
-template <class T>
-void add(T* into, const ConstView& x) {
+/// f(into, x), element by element; `into` is dense.
+template <class T, class F>
+void for_each_pair(T* into, const ConstView& x, F f) {
   const auto* from = static_cast<const T*>(x.bytes);
   const Layout dense(x.shape());
   if (x.layout->contiguous()) {
     const T* at = from + x.layout->offset();
     const Index count = x.elements();
-    for (Index i = 0; i < count; ++i) into[i] += at[i];
+    for (Index i = 0; i < count; ++i) f(into[i], at[i]);
     return;
   }
   detail::for_each_run(*x.layout, dense, [&](Index at_x, Index at_into, Index count, Index stride, Index) {
-    for (Index i = 0; i < count; ++i) into[at_into + i] += from[at_x + i * stride];
+    for (Index i = 0; i < count; ++i) f(into[at_into + i], from[at_x + i * stride]);
   });
+}
+
+template <class T>
+void add(T* into, const ConstView& x) {
+  for_each_pair(into, x, [](T& sum, T term) { sum += term; });
 }
 
 struct Accumulate final : Op {
@@ -45,8 +49,8 @@ struct Accumulate final : Op {
     visit_float(out[0].dtype, [&](auto zero) {
       using T = decltype(zero);
       T* sum = out[0].data<T>();
-      std::fill_n(sum, out[0].elements(), T{0});
-      for (int i = 0; i < in.size(); ++i) add(sum, in[i].view());
+      for_each_pair(sum, in[0].view(), [](T& first, T term) { first = term; });
+      for (int i = 1; i < in.size(); ++i) add(sum, in[i].view());
     });
   }
   // y = Σ x_i   ⇒   dx_i = dy

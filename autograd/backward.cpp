@@ -2,6 +2,7 @@
 #include <capstan/autograd/accumulate.h>
 #include <capstan/autograd/call_state.h>
 #include <capstan/autograd/format.h>
+#include <capstan/autograd/memory_label.h>
 #include <capstan/autograd/node.h>
 
 #include <algorithm>
@@ -13,18 +14,28 @@ namespace {
 /// Cotangents under way: a slot each, reused as soon as their node has run. A chain never holds more than two.
 class Slots {
  public:
-  explicit Slots(bool recorded) : recorded_(recorded) {}
+  Slots(TapeState& tape, bool recorded)
+      : tape_(tape),
+        recorded_(recorded),
+        entries_(std::exchange(tape.slots, {})),
+        free_(std::exchange(tape.free_slots, {})) {}
   Slots(const Slots&) = delete;
   Slots& operator=(const Slots&) = delete;
   ~Slots() {
-    for (const Entry& entry : entries_)
+    for (const Slot& entry : entries_)
       if (entry.value) entry.value->slot = no_slot;
+    entries_.clear();
+    free_.clear();
+    tape_.slots = std::move(entries_);
+    tape_.free_slots = std::move(free_);
   }
 
-  void add(Value* value, Tensor cotangent) {
+  void add(Value* value, Tensor&& cotangent) {
     if (value->slot == no_slot) {
       value->slot = acquire();
-      entries_[value->slot - 1] = {value, std::move(cotangent)};
+      Slot& entry = entries_[value->slot - 1];
+      entry.value = value;
+      entry.cotangent = std::move(cotangent);
       return;
     }
     Tensor& sum = entries_[value->slot - 1].cotangent;
@@ -49,7 +60,7 @@ class Slots {
   const Tensor& look(const Value* value) const { return entries_[value->slot - 1].cotangent; }
 
   Tensor take(Value* value) {
-    Entry& entry = entries_[value->slot - 1];
+    Slot& entry = entries_[value->slot - 1];
     free_.push_back(value->slot);
     value->slot = no_slot;
     entry.value = nullptr;
@@ -57,10 +68,6 @@ class Slots {
   }
 
  private:
-  struct Entry {
-    Value* value;
-    Tensor cotangent;
-  };
   static Tensor sum_of(const Tensor& a, const Tensor& b) {
     const Tensor terms[] = {a, b};
     return accumulate(terms);
@@ -74,8 +81,9 @@ class Slots {
     free_.pop_back();
     return slot;
   }
+  TapeState& tape_;
   bool recorded_;
-  std::vector<Entry> entries_;
+  std::vector<Slot> entries_;
   std::vector<std::uint32_t> free_;
 };
 
@@ -107,14 +115,18 @@ void check_gradient(const Node& node, int input, const Value& value, const Tenso
 
 /// Runs one node's rule and adds what it gives to the cotangents of its inputs.
 void run_rule(TapeState& tape, Node* node, std::uint32_t run, bool recorded, bool consumes, Slots& slots) {
+  const MemoryLabel label(node->info->name, true);
   const auto take_sum = [&](Value* value) { return slots.take_sum(value); };
   Call::State state(tape, node, run, recorded, consumes, take_sum);
   Value* value = node->first_output();
-  state.douts.resize(node->outputs);
+  state.douts.reserve(node->outputs);
   for (int i = 0; i < node->outputs; ++i, value = value->next()) {
-    if (value->slot == no_slot) continue;
+    if (value->slot == no_slot) {
+      state.douts.emplace_back();
+      continue;
+    }
     state.given |= std::uint64_t{1} << i;
-    state.douts[i] = value->target ? slots.look(value) : slots.take(value);
+    state.douts.emplace_back(value->target ? slots.look(value) : slots.take(value));
   }
   const int inputs = static_cast<int>(node->inputs);
   bool any = false;
@@ -126,7 +138,7 @@ void run_rule(TapeState& tape, Node* node, std::uint32_t run, bool recorded, boo
   if (gradients.size() != inputs)
     fail("{}: its rule must give one gradient for each of {} inputs; got {}", node->info->name, inputs,
          gradients.size());
-  state.douts.resize(0);  // so that a gradient that is the cotangent itself can be added to in place
+  state.douts.clear();  // so that a gradient that is the cotangent itself can be added to in place
   for (int i = 0; i < inputs; ++i) {
     Value* input = node->input_values()[i];
     if (!gradients[i].defined() || !state.wants(i)) continue;
@@ -137,7 +149,7 @@ void run_rule(TapeState& tape, Node* node, std::uint32_t run, bool recorded, boo
 
 }  // namespace
 
-std::vector<Tensor> run_backward(TapeState& tape, std::vector<Seed>& seeds, std::span<Value* const> targets,
+std::vector<Tensor> run_backward(TapeState& tape, std::span<Seed> seeds, std::span<Value* const> targets,
                                  bool only_targets, bool keep, bool create_graph) {
   if (tape.running && !only_targets)
     fail(
@@ -145,27 +157,26 @@ std::vector<Tensor> run_backward(TapeState& tape, std::vector<Seed>& seeds, std:
         "own");
   struct Finish {
     TapeState& tape;
-    std::span<Value* const> targets;
     bool was_running, consumes;
-    std::vector<char> was_target;
+    Small<Value*, 16> made_targets;
     ~Finish() {
-      for (std::size_t i = targets.size(); i-- > 0;) targets[i]->target = was_target[i] != 0;
+      for (Value* value : made_targets) value->target = false;
       tape.running = was_running;
       if (consumes) {
         tape.reset();
         tape.consumed = true;
       }
     }
-  } finish{tape, targets, tape.running, !keep && !create_graph, {}};
+  } finish{tape, tape.running, !keep && !create_graph, {}};
   for (Value* target : targets) {
-    finish.was_target.push_back(target->target);
+    if (!target->target) finish.made_targets.push_back(target);
     target->target = true;
   }
   tape.running = true;
   if (finish.consumes)
     tape.generation.fetch_add(1, std::memory_order_acq_rel);  // its tensors are constants from here on
 
-  Slots slots(create_graph);
+  Slots slots(tape, create_graph);
   std::uint32_t first = 0, last = 0, run = 0;
   for (Seed& seed : seeds) last = std::max(last, seed.value->node);
   if (only_targets) {

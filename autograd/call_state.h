@@ -63,9 +63,8 @@ struct Call::State {
     Borrowed* entry = lent < 6 ? &inside[lent++] : beyond.emplace_back(std::make_unique<Borrowed>()).get();
     entry->value = value;
     const detail::Link link = recorded && !value->constant ? tape.link_to(value) : detail::Link{};
-    ::new (static_cast<void*>(entry->tensor))
-        Tensor(detail::Access::make(StorageHandle::adopt(value->saved), value->layout(), value->dtype, link));
-    return entry->get();
+    return *detail::Access::construct(entry->tensor, value->saved, value->dtype, link, value->sizes(), value->strides(),
+                                      int{value->rank}, value->offset);
   }
 
   Tensor zeros(const detail::Value* value) const {

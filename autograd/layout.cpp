@@ -2,18 +2,6 @@
 
 namespace capstan {
 
-Layout::Layout(const Shape& shape) : shape_(shape) {
-  Index stride = 1;
-  for (int i = shape.rank() - 1; i >= 0; --i) {
-    strides_.data()[i] = stride;
-    stride *= shape[i];
-  }
-}
-
-Layout::Layout(const Shape& shape, const Index* strides, Index offset) : shape_(shape), offset_(offset) {
-  for (int i = 0; i < shape.rank(); ++i) strides_.data()[i] = strides[i];
-}
-
 bool Layout::contiguous() const {
   Index expected = 1;
   for (int i = rank() - 1; i >= 0; --i) {

@@ -13,8 +13,20 @@ class Layout {
  public:
   Layout() = default;
   /// Row-major (last axis fastest), offset 0.
-  explicit Layout(const Shape& shape);
-  Layout(const Shape& shape, const Index* strides, Index offset);
+  explicit Layout(const Shape& shape) : shape_(shape) {
+    Index stride = 1;
+    for (int i = shape.rank() - 1; i >= 0; --i) {
+      strides_.data()[i] = stride;
+      stride *= shape[i];
+    }
+  }
+  Layout(const Shape& shape, const Index* strides, Index offset) : Layout(shape.begin(), strides, shape.rank(), offset) {}
+  /// From sizes that were checked before. Built in place: to copy a layout that has just been written costs more than
+  /// to write it.
+  Layout(const Index* sizes, const Index* strides, int rank, Index offset)
+      : shape_(Shape::trusted(sizes, rank)), offset_(offset) {
+    for (int i = 0; i < rank; ++i) strides_.data()[i] = strides[i];
+  }
 
   Layout(const Layout& other) : shape_(other.shape_), offset_(other.offset_) { copy_strides(other); }
   Layout& operator=(const Layout& other) {

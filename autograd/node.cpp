@@ -10,7 +10,7 @@ namespace capstan::detail {
 // ---- arena ----------------------------------------------------------------------------------------------------------
 
 void Arena::grow(std::size_t bytes) {
-  constexpr std::size_t first_chunk = 4096, largest_chunk = 256 * 1024;
+  constexpr std::size_t first_chunk = 4096, largest_chunk = 1024 * 1024;
   const std::size_t wanted = chunks_.empty() ? first_chunk : std::min(chunks_.back().bytes * 2, largest_chunk);
   chunks_.reserve(chunks_.size() + 1);
   const std::size_t size = std::max(wanted, bytes);
@@ -29,6 +29,17 @@ void Arena::absorb(Arena& other) {
   chunks_.insert(chunks_.begin(), other.chunks_.begin(), other.chunks_.end());
   other.chunks_.clear();
   other.at_ = other.end_ = nullptr;
+}
+
+void NodeList::grow() {
+  pieces_.reserve(pieces_.size() + 1);
+  pieces_.push_back(static_cast<Node**>(pool_allocate(piece * sizeof(Node*))));
+}
+
+void NodeList::clear() {
+  for (Node** nodes : pieces_) pool_deallocate(nodes, piece * sizeof(Node*));
+  pieces_.clear();
+  size_ = 0;
 }
 
 // ---- values ---------------------------------------------------------------------------------------------------------
@@ -137,12 +148,13 @@ void TapeState::free_last_node() {
   Value* value = node->first_output();
   for (int i = 0; i < node->outputs; ++i, value = value->next()) value->drop();
   for (; !constants.empty() && constants.back()->node >= position; constants.pop_back()) constants.back()->drop();
-  if (node->info && !node->info->trivial) node->op()->~Op();
+  if (node->info && node->info->destroy) node->info->destroy(node->op());
 }
 
 void TapeState::reset() {
   generation.fetch_add(1, std::memory_order_acq_rel);
   while (!nodes.empty()) free_last_node();
+  nodes.clear();
   constants.clear();
   watches.clear();
   std::fill(std::begin(cached_constants), std::end(cached_constants), nullptr);
@@ -173,7 +185,8 @@ TapeState* join(TapeState* a, TapeState* b, std::string_view op) {
   TapeState* older = require_joinable(a, b, op);
   TapeState* younger = older == a ? b : a;
   const auto shift = static_cast<std::uint32_t>(older->nodes.size());
-  for (Node* node : younger->nodes) {
+  for (std::size_t position = 0; position < younger->nodes.size(); ++position) {
+    Node* node = younger->nodes[position];
     Value* value = node->first_output();
     for (int i = 0; i < node->outputs; ++i, value = value->next()) value->node += shift;
     older->nodes.push_back(node);

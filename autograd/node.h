@@ -5,7 +5,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <vector>
 
 namespace capstan::detail {
@@ -82,10 +81,42 @@ class Arena {
   std::byte* end_ = nullptr;
 };
 
+/// The nodes in order: pieces that stay put, so that no growth copies tens of millions of addresses.
+class NodeList {
+ public:
+  NodeList() = default;
+  NodeList(const NodeList&) = delete;
+  NodeList& operator=(const NodeList&) = delete;
+  ~NodeList() { clear(); }
+  std::size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  Node* operator[](std::size_t i) const { return pieces_[i / piece][i % piece]; }
+  Node* back() const { return (*this)[size_ - 1]; }
+  void push_back(Node* node) {
+    if (size_ == pieces_.size() * piece) grow();
+    pieces_[size_ / piece][size_ % piece] = node;
+    ++size_;
+  }
+  void pop_back() { --size_; }
+  void clear();
+
+ private:
+  static constexpr std::size_t piece = 2048;
+  void grow();
+  std::vector<Node**> pieces_;
+  std::size_t size_ = 0;
+};
+
 /// A watched value and the link that was handed out for it.
 struct Watch {
   Value* value;
   Link link;
+};
+
+/// A cotangent under way to its value.
+struct Slot {
+  Value* value;
+  Tensor cotangent;
 };
 
 /// Everything a Tape owns. States are recycled and their memory is never given back, so that a link can always ask for
@@ -102,9 +133,12 @@ struct TapeState {
   std::uint64_t absorbed_generation = 0;
   std::vector<TapeState*> absorbed;
   Arena arena;
-  std::deque<Node*> nodes;        // no reallocation: a tape may hold tens of millions
+  NodeList nodes;
   std::vector<Value*> constants;  // in order of first use
   std::vector<Watch> watches;
+  // Where backward keeps its slots: here, so that it finds the memory of the last run.
+  std::vector<Slot> slots;
+  std::vector<std::uint32_t> free_slots;
 
   static constexpr std::size_t cache_size = 32;
   Value* cached_constants[cache_size] = {};
@@ -147,7 +181,7 @@ struct Seed {
 
 /// The one backward loop. Gradients come back in the order of `targets`; empty where none was reached. With
 /// `only_targets` it walks only what lies between the roots and the targets.
-std::vector<Tensor> run_backward(TapeState& tape, std::vector<Seed>& seeds, std::span<Value* const> targets,
+std::vector<Tensor> run_backward(TapeState& tape, std::span<Seed> seeds, std::span<Value* const> targets,
                                  bool only_targets, bool keep, bool create_graph);
 
 }  // namespace capstan::detail

@@ -71,8 +71,6 @@ struct Reads {
 /// nothing can tell that one should have. Everything that has a gradient is an input.
 class Op {
  public:
-  virtual ~Op() = default;
-
   /// Checks shapes and dtypes of the inputs (an Error names what was wrong) and says the outputs' types.
   virtual Types infer(Inputs in) const = 0;
   /// Computes the outputs. Not called when `view` gave a layout.
@@ -92,6 +90,7 @@ class Op {
   Op() = default;
   Op(const Op&) = default;
   Op& operator=(const Op&) = default;
+  ~Op() = default;  // not virtual: nobody deletes an Op, and most of those that a tape frees need no destructor
 };
 
 /// One call of an op as its rule sees it in backward. Reading what `reads` did not declare is an Error.
@@ -140,8 +139,8 @@ struct OpInfo {
   std::uint32_t size = 0;
   bool has_view = false;
   bool has_kernel = false;
-  bool trivial = false;
   void (*copy_to)(void* where, const Op& op) = nullptr;
+  void (*destroy)(void* op) = nullptr;  // null where there is nothing to do
 };
 
 template <class Member>
@@ -157,6 +156,10 @@ template <class O>
 void copy_op(void* where, const Op& op) {
   ::new (where) O(static_cast<const O&>(op));
 }
+template <class O>
+void destroy_op(void* op) {
+  static_cast<O*>(op)->O::~O();
+}
 
 template <class O>
 concept HasName = requires {
@@ -168,11 +171,22 @@ inline constexpr OpInfo op_info{O::name,
                                 static_cast<std::uint32_t>(sizeof(O)),
                                 overridden<decltype(&O::view)>,
                                 overridden<decltype(&O::vjp_kernel)>,
-                                false,
-                                &copy_op<O>};
+                                &copy_op<O>,
+                                std::is_trivially_destructible_v<O> ? nullptr : &destroy_op<O>};
+
+/// What the engine must know of an op's type.
+template <class O>
+const OpInfo& info_of() {
+  static_assert(std::is_base_of_v<Op, O>, "capstan: an op derives from capstan::Op");
+  static_assert(alignof(O) <= 8, "capstan: an op's alignment is at most 8");
+  static_assert(HasName<O>, "capstan: an op has a static constexpr std::string_view name");
+  if constexpr (HasName<O>) return op_info<O>;
+}
 
 /// `computed`: the outputs, if they are known already; neither infer nor eval is called then.
 Tensors record(const Op& op, const OpInfo& info, Inputs in, Tensors* computed = nullptr);
+/// The first output alone.
+Tensor record_first(const Op& op, const OpInfo& info, Inputs in);
 
 }  // namespace detail
 
@@ -180,10 +194,7 @@ Tensors record(const Op& op, const OpInfo& info, Inputs in, Tensors* computed = 
 /// At most 64 outputs. If anything throws, nothing was appended. This is the entry for users' own ops; ops of the catalogue use `apply`.
 template <class O>
 Tensors record(const O& op, Inputs in) {
-  static_assert(std::is_base_of_v<Op, O>, "capstan: an op derives from capstan::Op");
-  static_assert(alignof(O) <= 8, "capstan: an op's alignment is at most 8");
-  static_assert(detail::HasName<O>, "capstan: an op has a static constexpr std::string_view name");
-  if constexpr (detail::HasName<O>) return detail::record(op, detail::op_info<O>, in);
+  return detail::record(op, detail::info_of<O>(), in);
 }
 
 template <class O, class... T>

@@ -2,6 +2,7 @@
 #include <capstan/autograd/accumulate.h>
 #include <capstan/autograd/call_state.h>
 #include <capstan/autograd/format.h>
+#include <capstan/autograd/memory_label.h>
 #include <capstan/autograd/node.h>
 
 namespace capstan {
@@ -29,28 +30,41 @@ void check_count(const OpInfo& info, int outputs) {
   if (outputs > 64) fail("{}: an op has at most 64 outputs; got {}", info.name, outputs);
 }
 
-Tensors evaluate(const Op& op, const OpInfo& info, Inputs in) {
-  const Types types = op.infer(in);
-  check_count(info, types.size());
+/// The outputs of several.
+Tensors evaluate(const Op& op, Inputs in, const Types& types) {
   Tensors outputs;
-  if (info.has_view) {
-    if (const std::optional<Layout> layout = op.view(in)) {
-      outputs.push_back(Access::alias(in[0], *layout));
-      return outputs;
-    }
-  }
   Small<View, 4> views;
   outputs.reserve(types.size());
-  for (const Type& type : types) {
-    Storage* storage = Storage::create(bytes_for(type.shape, type.dtype));
-    outputs.push_back(Access::make(StorageHandle::adopt(storage), Layout(type.shape), type.dtype));
-  }
+  for (const Type& type : types) outputs.emplace_back(Access::create(type.shape, type.dtype));
   for (const Tensor& x : outputs) views.push_back({Access::storage(x)->data(), &x.layout(), x.dtype()});
   op.eval(in, Outputs(views.begin(), views.size()));
   return outputs;
 }
 
-void append(TapeState& tape, const Op& op, const OpInfo& info, Inputs in, std::uint64_t wanted, Tensors& outputs) {
+/// The tape that a call will be recorded on, and the inputs that stand on it.
+struct Place {
+  TapeState* tape = nullptr;
+  std::uint64_t wanted = 0;
+  bool apart = false;  // inputs stand on several tapes, of which all but the oldest are transforms' own
+
+  Place(const OpInfo& info, Inputs in) {
+    for (int i = 0; i < in.size(); ++i) {
+      if (!in[i].defined())
+        fail("{}: inputs must hold values; got an empty handle as input {}; assign a tensor to it first", info.name, i);
+      TapeState* other = living_tape(Access::link(in[i]));
+      if (!other) continue;
+      if (tape && tape != other) {
+        tape = require_joinable(tape, other, info.name);
+        apart = true;
+      }
+      if (!tape) tape = other;
+      if (i < 64) wanted |= std::uint64_t{1} << i;
+    }
+  }
+};
+
+void append(TapeState& tape, const Op& op, const OpInfo& info, Inputs in, std::uint64_t wanted,
+            std::span<Tensor> outputs) {
   const Reads reads = op.reads(Wanted(wanted));
   const auto position = static_cast<std::uint32_t>(tape.nodes.size());
   const auto inputs = static_cast<std::size_t>(in.size());
@@ -81,45 +95,71 @@ void append(TapeState& tape, const Op& op, const OpInfo& info, Inputs in, std::u
     throw;
   }
   Value* value = node->first_output();
-  for (int i = 0; i < outputs.size(); ++i) {
-    tape.add_value(value, outputs[i].layout(), outputs[i].dtype(), position);
-    value->constant = !is_float(outputs[i].dtype());
-    if (reads.outputs >> i & 1) value->save(outputs[i]);
-    if (!value->constant) Access::set_link(outputs[i], tape.link_to(value));
+  int place = 0;
+  for (Tensor& y : outputs) {
+    tape.add_value(value, y.layout(), y.dtype(), position);
+    value->constant = !is_float(y.dtype());
+    if (reads.outputs >> place++ & 1) value->save(y);
+    if (!value->constant) Access::set_link(y, tape.link_to(value));
     value = value->next();
   }
+}
+
+/// Records the call, if there is a tape for it and something to differentiate.
+void record_at(const Place& place, const Op& op, const OpInfo& info, Inputs in, std::span<Tensor> outputs) {
+  if (!place.tape) return;
+  bool any_float = false;
+  for (const Tensor& y : outputs) any_float = any_float || is_float(y.dtype());
+  if (!any_float) return;
+  TapeState* tape = place.tape;
+  for (int i = 0; place.apart && i < in.size(); ++i) {
+    TapeState* other = living_tape(Access::link(in[i]));
+    if (other && other != tape) tape = join(tape, other, info.name);
+  }
+  append(*tape, op, info, in, place.wanted, outputs);
+}
+
+/// A call with one output, which is built where the caller wants it.
+Tensor record_only(const Place& place, const Op& op, const OpInfo& info, Inputs in, const Type& type) {
+  std::optional<Layout> layout;
+  if (info.has_view) layout = op.view(in);
+  Tensor y = layout ? Access::alias(in[0], *layout) : Access::create(type.shape, type.dtype);
+  if (!layout) {
+    View view{Access::storage(y)->data(), &y.layout(), y.dtype()};
+    op.eval(in, Outputs(&view, 1));
+  }
+  record_at(place, op, info, in, {&y, 1});
+  return y;
+}
+
+Tensors record_several(const Place& place, const Op& op, const OpInfo& info, Inputs in, const Types& types) {
+  check_count(info, types.size());
+  Tensors outputs = evaluate(op, in, types);
+  record_at(place, op, info, in, {outputs.begin(), outputs.end()});
+  return outputs;
 }
 
 }  // namespace
 
 Tensors record(const Op& op, const OpInfo& info, Inputs in, Tensors* computed) {
-  if (computed) check_count(info, computed->size());
-  TapeState* tape = nullptr;
-  std::uint64_t wanted = 0;
-  bool apart = false;  // inputs stand on several tapes, of which all but the oldest are transforms' own
-  for (int i = 0; i < in.size(); ++i) {
-    if (!in[i].defined())
-      fail("{}: inputs must hold values; got an empty handle as input {}; assign a tensor to it first", info.name, i);
-    TapeState* other = living_tape(Access::link(in[i]));
-    if (!other) continue;
-    if (tape && tape != other) {
-      tape = require_joinable(tape, other, info.name);
-      apart = true;
-    }
-    if (!tape) tape = other;
-    if (i < 64) wanted |= std::uint64_t{1} << i;
+  const Place place(info, in);
+  if (computed) {
+    check_count(info, computed->size());
+    record_at(place, op, info, in, {computed->begin(), computed->end()});
+    return std::move(*computed);
   }
-  Tensors outputs = computed ? std::move(*computed) : evaluate(op, info, in);
-  if (!tape) return outputs;
-  bool any_float = false;
-  for (const Tensor& x : outputs) any_float = any_float || is_float(x.dtype());
-  if (!any_float) return outputs;
-  for (int i = 0; apart && i < in.size(); ++i) {
-    TapeState* other = living_tape(Access::link(in[i]));
-    if (other && other != tape) tape = join(tape, other, info.name);
-  }
-  append(*tape, op, info, in, wanted, outputs);
-  return outputs;
+  const MemoryLabel label(info.name, false);
+  const Types types = op.infer(in);
+  if (types.size() != 1) return record_several(place, op, info, in, types);
+  return Tensors(record_only(place, op, info, in, types[0]));
+}
+
+Tensor record_first(const Op& op, const OpInfo& info, Inputs in) {
+  const Place place(info, in);
+  const MemoryLabel label(info.name, false);
+  const Types types = op.infer(in);
+  if (types.size() != 1) return std::move(record_several(place, op, info, in, types)[0]);
+  return record_only(place, op, info, in, types[0]);
 }
 
 }  // namespace detail

@@ -18,9 +18,8 @@ void Shape::check() const {
   Index count = 1;
   for (const Index size : *this) {
     if (size < 0) fail("shape: sizes must not be negative; got {}", size);
-    if (size > 0 && count > max_elements / size)
+    if (__builtin_mul_overflow(count, std::max<Index>(size, 1), &count) || count > max_elements)
       fail("shape: at most 2^62 elements; got sizes {}", fmt::join(begin(), end(), " x "));
-    count *= std::max<Index>(size, 1);
   }
 }
 
@@ -37,8 +36,10 @@ int Shape::axis(const char* op, int axis) const {
 }
 
 Shape broadcast(const char* op, const Shape& a, const Shape& b) {
+  if (b.rank() == 0 || a == b) return a;
+  if (a.rank() == 0) return b;
   const int rank = std::max(a.rank(), b.rank());
-  Shape result;
+  Index sizes[max_rank];
   for (int i = 0; i < rank; ++i) {
     const int in_a = i - (rank - a.rank());
     const int in_b = i - (rank - b.rank());
@@ -46,9 +47,9 @@ Shape broadcast(const char* op, const Shape& a, const Shape& b) {
     const Index size_b = in_b < 0 ? 1 : b[in_b];
     if (size_a != size_b && size_a != 1 && size_b != 1)
       fail("{}: shapes must broadcast (equal sizes, or 1, aligned at the last axis); got {} and {}", op, a, b);
-    result.push_back(size_a == 1 ? size_b : size_a);
+    sizes[i] = size_a == 1 ? size_b : size_a;
   }
-  return result;
+  return Shape(std::span<const Index>(sizes, static_cast<std::size_t>(rank)));
 }
 
 std::string to_string(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape.begin(), shape.end(), ", ")); }

@@ -18,7 +18,7 @@ class Small {
   requires(sizeof...(U) > 0 && (std::is_convertible_v<U&&, T> && ...) &&
            !(sizeof...(U) == 1 && (std::is_same_v<std::remove_cvref_t<U>, Small> && ...))) Small(U&&... elements) {
     reserve(static_cast<int>(sizeof...(U)));
-    (push_back(std::forward<U>(elements)), ...);
+    (emplace_back(std::forward<U>(elements)), ...);
   }
   Small(const Small& other) {
     reserve(other.size_);
@@ -53,6 +53,13 @@ class Small {
     while (size_ < size) emplace_back();
     while (size_ > size) data_[--size_].~T();
   }
+  void clear() {
+    for (int i = size_; i > 0;) data_[--i].~T();
+    release();
+    data_ = inline_data();
+    size_ = 0;
+    capacity_ = N;
+  }
   void reserve(int capacity) {
     if (capacity <= capacity_) return;
     T* grown = std::allocator<T>().allocate(static_cast<std::size_t>(capacity));
@@ -72,13 +79,6 @@ class Small {
   }
   void release() {
     if (data_ != inline_data()) std::allocator<T>().deallocate(data_, static_cast<std::size_t>(capacity_));
-  }
-  void clear() {
-    for (int i = size_; i > 0;) data_[--i].~T();
-    release();
-    data_ = inline_data();
-    size_ = 0;
-    capacity_ = N;
   }
   void take(Small&& other) noexcept {
     if (other.data_ == other.inline_data()) {

@@ -30,6 +30,7 @@ class Storage {
   void destroy() noexcept;
 
   std::atomic<std::int32_t> count_{1};
+  std::uint32_t counted_as_ = 0;  // by a MemoryProfile
   std::size_t bytes_ = 0;
   void* data_ = nullptr;
   alignas(16) std::byte inline_[inline_bytes];

@@ -69,19 +69,21 @@ Gradients Tape::backward(std::initializer_list<Root> roots, BackwardOptions opti
 
 Gradients Tape::backward(std::span<const Root> roots, BackwardOptions options) {
   if (roots.empty()) fail("backward: at least one root is needed; got none");
-  std::vector<detail::Seed> seeds;
+  Small<detail::Seed, 2> seeds;
   for (const Root& root : roots) {
     detail::Value* value = value_of(root.y, *state_);
-    seeds.push_back({value, seed_for(root)});
+    seeds.push_back(detail::Seed{value, seed_for(root)});
   }
-  std::vector<detail::Value*> targets;
+  Small<detail::Value*, 16> targets;
   Gradients result;
+  result.entries_.reserve(state_->watches.size());
   for (const detail::Watch& watch : state_->watches) {
     targets.push_back(watch.value);
     result.entries_.push_back({watch.link, watch.value->shape(), watch.value->dtype, {}});
   }
   std::vector<Tensor> gradients =
-      detail::run_backward(*state_, seeds, targets, false, options.keep || options.create_graph, options.create_graph);
+      detail::run_backward(*state_, {seeds.begin(), seeds.end()}, {targets.begin(), targets.end()}, false,
+                           options.keep || options.create_graph, options.create_graph);
   for (std::size_t i = 0; i < gradients.size(); ++i) result.entries_[i].gradient = std::move(gradients[i]);
   return result;
 }
@@ -93,7 +95,8 @@ Index Tape::saved_bytes() const {
   auto count = [&](const detail::Value* value) {
     if (value->saved) bytes += static_cast<Index>(value->saved->bytes());
   };
-  for (detail::Node* node : state_->nodes) {
+  for (std::size_t position = 0; position < state_->nodes.size(); ++position) {
+    detail::Node* node = state_->nodes[position];
     detail::Value* value = node->first_output();
     for (int i = 0; i < node->outputs; ++i, value = value->next()) count(value);
   }
@@ -103,7 +106,10 @@ Index Tape::saved_bytes() const {
 
 std::vector<std::string_view> Tape::names() const {
   std::vector<std::string_view> names;
-  for (const detail::Node* node : state_->nodes) names.push_back(node->info ? node->info->name : std::string_view{});
+  for (std::size_t i = 0; i < state_->nodes.size(); ++i) {
+    const detail::OpInfo* info = state_->nodes[i]->info;
+    names.push_back(info ? info->name : std::string_view{});
+  }
   return names;
 }
 

@@ -7,12 +7,8 @@
 
 namespace capstan {
 
-std::size_t detail::bytes_for(const Shape& shape, DType dtype) {
-  constexpr Index largest = Index{1} << 60;
-  const Index elements = shape.elements();
-  if (elements > largest / size_of(dtype))
-    fail("tensor: at most 2^60 bytes; got {} elements of {}, shape {}", elements, dtype, shape);
-  return static_cast<std::size_t>(elements * size_of(dtype));
+void detail::fail_too_large(const Shape& shape, DType dtype) {
+  fail("tensor: at most 2^60 bytes; got {} elements of {}, shape {}", shape.elements(), dtype, shape);
 }
 
 namespace {
@@ -50,7 +46,7 @@ void Buffer::require_dtype(DType wanted) const {
 
 bool Tensor::recorded() const { return detail::living_tape(link_) != nullptr; }
 
-Tensor Tensor::detach() const { return Tensor(storage_, layout_, dtype_, {}); }
+Tensor Tensor::detach() const { return Tensor(storage_, dtype_, {}, layout_); }
 
 Tensor Tensor::dense() const {
   require_defined("dense", *this);

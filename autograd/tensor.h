@@ -110,8 +110,9 @@ class Tensor {
 
  private:
   friend struct detail::Access;
-  Tensor(StorageHandle storage, const Layout& layout, DType dtype, const detail::Link& link)
-      : storage_(std::move(storage)), layout_(layout), link_(link), dtype_(dtype) {}
+  template <class... Parts>
+  Tensor(StorageHandle storage, DType dtype, const detail::Link& link, const Parts&... layout)
+      : storage_(std::move(storage)), layout_(layout...), link_(link), dtype_(dtype) {}
   void require_dense(DType wanted) const;
 
   StorageHandle storage_;
@@ -123,20 +124,37 @@ class Tensor {
 using Tensors = Small<Tensor, 4>;
 
 namespace detail {
+[[noreturn]] void fail_too_large(const Shape& shape, DType dtype);
+
 /// Bytes of a row-major tensor; an Error beyond 2^60.
-std::size_t bytes_for(const Shape& shape, DType dtype);
+inline std::size_t bytes_for(const Shape& shape, DType dtype) {
+  constexpr Index largest = Index{1} << 60;
+  const Index elements = shape.elements();
+  // A division only where it may matter.
+  if (elements > largest / 8 && elements > largest / size_of(dtype)) fail_too_large(shape, dtype);
+  return static_cast<std::size_t>(elements * size_of(dtype));
+}
 
 /// The engine's door to a tensor's parts.
 struct Access {
   static Tensor make(StorageHandle storage, const Layout& layout, DType dtype, const Link& link = {}) {
-    return Tensor(std::move(storage), layout, dtype, link);
+    return Tensor(std::move(storage), dtype, link, layout);
+  }
+  /// A fresh row-major tensor, not initialised.
+  static Tensor create(const Shape& shape, DType dtype) {
+    return Tensor(StorageHandle::adopt(Storage::create(bytes_for(shape, dtype))), dtype, {}, shape);
+  }
+  /// The same tensor put together in place from the parts of its layout.
+  template <class... Parts>
+  static Tensor* construct(void* where, Storage* storage, DType dtype, const Link& link, const Parts&... layout) {
+    return ::new (where) Tensor(StorageHandle::adopt(storage), dtype, link, layout...);
   }
   static const Link& link(const Tensor& x) { return x.link_; }
   static void set_link(Tensor& x, const Link& link) { x.link_ = link; }
   static Storage* storage(const Tensor& x) { return x.storage_.get(); }
   static StorageHandle& handle(Tensor& x) { return x.storage_; }
   /// The same storage under another layout, unrecorded.
-  static Tensor alias(const Tensor& x, const Layout& layout) { return Tensor(x.storage_, layout, x.dtype_, {}); }
+  static Tensor alias(const Tensor& x, const Layout& layout) { return Tensor(x.storage_, x.dtype_, {}, layout); }
 };
 }  // namespace detail
 

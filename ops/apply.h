@@ -14,9 +14,15 @@ Tensors apply_all(const O& op, const T&... inputs) {
 }
 
 /// The first output.
+template <class O>
+Tensor apply(const O& op, Inputs inputs) {
+  static_assert(listed(O::name), "capstan: this op is not listed in ops/catalog.h");
+  return detail::record_first(op, detail::info_of<O>(), inputs);
+}
 template <class O, class... T>
-Tensor apply(const O& op, const T&... inputs) {
-  return std::move(apply_all(op, inputs...)[0]);
+requires(std::is_same_v<T, Tensor>&&...) Tensor apply(const O& op, const T&... inputs) {
+  const Tensor* const pointers[] = {&inputs...};
+  return apply(op, Inputs(pointers, static_cast<int>(sizeof...(T))));
 }
 
 }  // namespace capstan::ops

@@ -52,6 +52,15 @@ struct Sub final : Op {
   }
 };
 
+/// dy ⊙ x, summed to `shape`.
+Tensor product(const Tensor& dy, const Tensor& x, const Shape& shape) {
+  Buffer dx(dy.shape(), dy.dtype());
+  if (!few_floats(dy, x, dx.view(), [](auto a, auto b) { return a * b; }))
+    kernels::binary(kernels::Binary::mul, dy.view(), x.view(), dx.view());
+  if (dx.shape() == shape) return dx;
+  return sum_to(std::move(dx), shape);
+}
+
 struct Mul final : Op {
   static constexpr std::string_view name = "mul";
   Reads reads(Wanted w) const override { return Reads::in(1).when(w[0]) | Reads::in(0).when(w[1]); }
@@ -64,6 +73,10 @@ struct Mul final : Op {
   Tensors vjp(const Call& c) const override {
     return {c.wants(0) ? sum_to(mul(c.dout(0), c.in(1)), c.in_shape(0)) : Tensor(),
             c.wants(1) ? sum_to(mul(c.dout(0), c.in(0)), c.in_shape(1)) : Tensor()};
+  }
+  Tensors vjp_kernel(const Call& c) const override {
+    return {c.wants(0) ? product(c.dout(0), c.in(1), c.in_shape(0)) : Tensor(),
+            c.wants(1) ? product(c.dout(0), c.in(0), c.in_shape(1)) : Tensor()};
   }
 };
 

@@ -47,6 +47,22 @@ TEST(Pool, BlocksAreAlignedDistinctAndWritable) {
   pool_deallocate(nullptr, 64);
 }
 
+TEST(Pool, BlocksFrom4MiBAreAlignedToHugePages) {
+  CountingUpstream upstream;
+  const auto alignment_for = [&](std::size_t bytes) {
+    pool_trim();
+    void* block = pool_allocate(bytes);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block) % upstream.last_alignment(), 0u);
+    pool_deallocate(block, bytes);
+    return upstream.last_alignment();
+  };
+  EXPECT_EQ(alignment_for(3 << 20), pool_alignment);
+  for (const std::size_t bytes : Bytes{4 << 20, 9 << 20}) {
+    EXPECT_EQ(alignment_for(bytes), pool_is_exact() ? pool_alignment : std::size_t{2} << 20) << bytes;
+    pool_trim();  // gives it back with the alignment that it came with, or operator delete would not fit
+  }
+}
+
 TEST(Pool, SizeClassesAreMultiplesOf64ThenFourStepsADoubling) {
   if (pool_is_exact()) {
     for (const std::size_t bytes : Bytes{1, 63, 64, 65, 1025, 5000, (8 << 20) + 1})

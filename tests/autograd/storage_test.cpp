@@ -7,6 +7,8 @@
 #include <thread>
 #include <vector>
 
+#include "support/upstream.h"
+
 namespace capstan {
 namespace {
 
@@ -29,6 +31,21 @@ TEST(Storage, SmallBytesLieInTheHeader) {
   };
   EXPECT_EQ(inside(small.get()), !pool_is_exact());
   EXPECT_FALSE(inside(large.get()));
+}
+
+TEST(Storage, UpTo960BytesFollowTheHeaderInItsBlock) {
+  if (pool_is_exact()) return;  // there every payload has a block of its own: PoolDeathTest shows why
+  test::CountingUpstream upstream;
+  const auto blocks_for = [&](std::size_t bytes) {
+    pool_trim();  // nothing of that size is cached
+    const std::size_t before = upstream.allocations();
+    const StorageHandle handle = StorageHandle::adopt(Storage::create(bytes));
+    std::memset(handle.get()->data(), 0x5a, bytes);
+    EXPECT_TRUE(handle.get()->unique());  // the header is whole
+    return upstream.allocations() - before;
+  };
+  for (const std::size_t bytes : {32, 33, 64, 500, 960}) EXPECT_EQ(blocks_for(bytes), 1u) << bytes;
+  for (const std::size_t bytes : {961, 1024, 5000}) EXPECT_EQ(blocks_for(bytes), 2u) << bytes;
 }
 
 TEST(Storage, HandlesCountOwners) {
