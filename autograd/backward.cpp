@@ -51,11 +51,8 @@ class Slots {
     }
   }
 
-  /// What was gathered, for a rule to add to in place; empty if it may not be written.
-  Tensor take_sum(Value* value) {
-    if (value->slot == no_slot || !exclusively_owned(look(value))) return {};
-    return take(value);
-  }
+  /// What was gathered, for a rule to add to.
+  Tensor take_sum(Value* value) { return value->slot == no_slot ? Tensor() : take(value); }
 
   const Tensor& look(const Value* value) const { return entries_[value->slot - 1].cotangent; }
 

@@ -109,17 +109,17 @@ class Call {
   Shape in_shape(int i) const;
   DType in_dtype(int i) const;
 
-  // For vjp_kernel, which may work in memory that nobody else needs. Each is an empty Tensor where somebody may need it,
-  // and in a backward that is recorded; else dense, and its storage has no other owner.
-
-  /// The cotangent that other uses of input i have gathered so far. The rule adds its own to it in place, and must return
-  /// the sum as its gradient of input i, or what was gathered is lost.
+  /// For vjp_kernel: the cotangent that other uses of input i have gathered so far, as a Buffer by to_buffer(), which is in
+  /// place where nobody else holds it; empty if there is none. The rule adds its own to it, and must return the sum as its
+  /// gradient of input i, or what was gathered is lost. So the bits do not depend on who holds what.
   Tensor take_sum(int i) const;
-  /// Input i or output i itself, which only this rule reads; in(i) or out(i) is gone after that. Never where the tape is
-  /// kept, nor an input that is a constant.
+
+  /// For vjp_kernel, which may work in memory that nobody else needs: input i or output i, which only this rule reads.
+  /// Dense, without another owner; empty where somebody may need it: a constant, a tape that is kept, a handle outside.
   Tensor take_in(int i) const;
   Tensor take_out(int i) const;
-  /// The cotangent of output i; dout(i) is gone after that.
+
+  /// The cotangent of output i, likewise. What was taken (in(i), out(i), dout(i)) is gone after that.
   Tensor take_dout(int i) const;
 
   struct State;

@@ -1,4 +1,3 @@
-#include <capstan/autograd/create.h>
 #include <capstan/autograd/format.h>
 #include <capstan/autograd/op.h>
 #include <capstan/autograd/transform.h>

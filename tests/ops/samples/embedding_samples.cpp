@@ -51,10 +51,9 @@ void embeddings(Samples& samples) {
       {"embedding", "a table that the head reads too", {draw({4, 2}), ids({1, 3, 1}, {3})}, [](const List& x) {
          return List{linear(embedding(x[0], x[1]), x[0])};
        }});
-  samples.push_back(
-      {"embedding", "a table used twice, padding", {draw({4, 2}), ids({2, 0, 2, 1}, {2, 2})}, [](const List& x) {
-         return List{embedding(x[0], x[1], 2) * embedding(x[0], x[1])};
-       }});
+  samples.push_back({"embedding", "a table used twice", {draw({4, 2}), ids({2, 0, 2, 1}, {2, 2})}, [](const List& x) {
+                       return List{embedding(x[0], x[1]) * embedding(x[0], x[1])};
+                     }});
 
   const auto back = [](Index rows, std::optional<Index> padding = std::nullopt) {
     return [=](const List& x) { return List{embedding_transpose(x[0], x[1], rows, padding)}; };
