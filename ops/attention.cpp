@@ -93,9 +93,9 @@ struct Attention final : Op {
   Dropout dropped;  // p = 0: nothing
   bool has_bias, has_lengths, has_keep;
 
-  Attention(const Tensor& q, const Tensor& k, const AttentionOptions& options)
+  Attention(const Tensor& q, const Shape& scores, const AttentionOptions& options)
       : scale(options.scale.value_or(1 / std::sqrt(static_cast<double>(q.size(3))))),
-        band(options.mask.band(scores_of(q, k))),
+        band(options.mask.band(scores)),
         dropped(options.dropout.value_or(Dropout{})),
         has_bias(options.bias.values.defined()),
         has_lengths(options.mask.lengths().defined()),
@@ -128,14 +128,13 @@ struct Attention final : Op {
       scale = op.scale;
       low = op.band.low;
       high = op.band.high;
-      const Shape scores = scores_of(at(0), at(1));
       if (op.has_bias) {
-        stretched_bias = at(bias_at).layout().broadcast_to(scores);
+        stretched_bias = at(bias_at).layout().broadcast_to(scores_of(at(0), at(1)));
         bias = {at(bias_at).view().bytes, &stretched_bias, at(bias_at).dtype()};
       }
       if (op.has_lengths) lengths = at(op.lengths_at()).view();
       if (op.has_keep) {
-        stretched_keep = at(op.keep_at()).layout().broadcast_to(scores);
+        stretched_keep = at(op.keep_at()).layout().broadcast_to(scores_of(at(0), at(1)));
         keep = {at(op.keep_at()).view().bytes, &stretched_keep, DType::boolean};
       }
       if (op.dropped.p > 0) {
@@ -213,14 +212,15 @@ AttentionResult attention_reference(const Tensor& q, const Tensor& k, const Tens
 
 FusedAttentionResult attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
   check(q, k, v, options.bias.values);
-  options.mask.keep_shape(scores_of(q, k));  // for its errors
+  const Shape scores = scores_of(q, k);
+  options.mask.keep_shape(scores);  // for its errors
   if (options.dropout && !(options.dropout->p >= 0 && options.dropout->p < 1))
     fail("dropout: p must be in [0, 1); got {}", options.dropout->p);
   const Tensor* inputs[6] = {&q, &k, &v};
   int count = 3;
   for (const Tensor* x : {&options.bias.values, &options.mask.lengths(), &options.mask.kept()})
     if (x->defined()) inputs[count++] = x;
-  Tensors outputs = ops::apply_all(Attention(q, k, options), Inputs(inputs, count));
+  Tensors outputs = ops::apply_all(Attention(q, scores, options), Inputs(inputs, count));
   return {std::move(outputs[0]), std::move(outputs[1])};
 }
 

@@ -239,7 +239,8 @@ void ForwardOf(const AttentionProblem& p, View out, View logsumexp) {
                         ahead.Add(p.v, next / s.heads, next % s.heads / s.group);
                         ahead.Add(out, next / s.heads, next % s.heads);
                       }
-                      // Heads outermost, so that their K and V stay in cache; the last queries, which see most keys, first.
+                      // Heads outermost, so that their K and V stay in cache; the last queries, which see most
+                      // keys, first.
                       for (const Index stop = std::min(end, next * pieces); item < stop; ++item) {
                         const Index piece = pieces - 1 - item % pieces;
                         ForwardTask<T>(p, s, seen, b, h, piece * queries_per_task, out, logsumexp, ahead);

@@ -76,6 +76,28 @@ struct SmallHead {
     return hn::And(hn::Ge(lane, hn::Set(d, static_cast<T>(std::min(first, L)))),
                    hn::Le(lane, hn::Set(d, static_cast<T>(std::max(last, Index{-1})))));
   }
+  /// Scores [keys, lanes] become weights 2^(s − top), top being their maximum, or −∞ where nothing is seen; returns their
+  /// sum.
+  HWY_INLINE V Weigh(T* s, V& top) const {
+    const D d;
+    const V lowest = hn::Set(d, -std::numeric_limits<T>::infinity());
+    top = lowest;
+    for (Index n = 0; n < keys.count(); ++n) {
+      // A selection: what is not seen may be NaN.
+      const V x = hn::IfThenElse(See(n), hn::Load(d, s + n * L), lowest);
+      hn::Store(x, d, s + n * L);
+      top = hn::Max(x, top);
+    }
+    // −∞ − (−∞) must not be met.
+    const V shift = hn::IfThenElse(hn::Eq(top, lowest), hn::Zero(d), top);
+    V sum = hn::Zero(d);
+    for (Index n = 0; n < keys.count(); ++n) {
+      const V weight = Exp2(d, hn::Sub(hn::Load(d, s + n * L), shift));
+      hn::Store(weight, d, s + n * L);
+      sum = hn::Add(sum, weight);
+    }
+    return sum;
+  }
 };
 
 template <class T>
@@ -84,7 +106,7 @@ HWY_ATTR void SmallForward(const AttentionProblem& p, const AttentionSizes& s, I
   const hn::ScalableTag<T> d;
   constexpr Index L = lanes<T>;
   const SmallHead<T> head(p, s, b);
-  const Index key_head = h / s.group, count = head.keys.count();
+  const Index key_head = h / s.group;
   HWY_ALIGN T rows[L * small_width], q[small_width * L], weights[small_keys * L], outputs[small_width * L],
       statistic[L];
   const auto lowest = hn::Set(d, -std::numeric_limits<T>::infinity());
@@ -95,18 +117,7 @@ HWY_ATTR void SmallForward(const AttentionProblem& p, const AttentionSizes& s, I
     head.Pack(Dense(HeadRows<const T>(p.q, b, h), 0, s.queries, s.width, nullptr, rows), s.width,
               static_cast<T>(p.scale * std::numbers::log2e), q);
     head.Scores(HeadRows<const T>(p.k, b, key_head), s.width, q, weights);
-    for (Index n = 0; n < count; ++n) {
-      const auto x = hn::IfThenElse(head.See(n), hn::Load(d, weights + n * L), lowest);
-      hn::Store(x, d, weights + n * L);
-      top = hn::Max(x, top);
-    }
-    // Where nothing is allowed, −∞ − (−∞) must not be met.
-    const auto shift = hn::IfThenElse(hn::Eq(top, lowest), hn::Zero(d), top);
-    for (Index n = 0; n < count; ++n) {
-      const auto weight = Exp2(d, hn::Sub(hn::Load(d, weights + n * L), shift));
-      hn::Store(weight, d, weights + n * L);
-      sum = hn::Add(sum, weight);
-    }
+    sum = head.Weigh(weights, top);
     head.Mix(HeadRows<const T>(p.v, b, key_head), s.value_width, weights, outputs);
   }
   const auto dead = hn::Eq(sum, hn::Zero(d));
@@ -149,7 +160,8 @@ HWY_INLINE void StoreSmallKeyGradients(HeadRows<T> x, Index all, Range keys, Ind
   }
 }
 
-/// The formulas are attention_backward.cpp's, but delta = Σ_keys P ⊙ dP, which is the same number.
+/// The formulas are attention_backward.cpp's. All keys are at hand, so that the weights are made as in forward, and
+/// delta = Σ_keys P ⊙ dP: with a weight of 1 its dS is exactly 0.
 template <class T>
 HWY_ATTR void SmallBackward(const BackwardProblem& b, Index batch, Index key_head) {
   const hn::ScalableTag<T> d;
@@ -158,11 +170,10 @@ HWY_ATTR void SmallBackward(const BackwardProblem& b, Index batch, Index key_hea
   const SmallHead<T> head(b.p, s, batch);
   const Index count = head.keys.count(), width = Padded<T>(s.width), value_width = Padded<T>(s.value_width);
   const HeadRows<const T> k(b.p.k, batch, key_head), v(b.p.v, batch, key_head);
-  HWY_ALIGN T q_rows[L * small_width], dout_rows[L * small_width], q[small_width * L], dout[small_width * L], shift[L],
+  HWY_ALIGN T q_rows[L * small_width], dout_rows[L * small_width], q[small_width * L], dout[small_width * L],
       weights[small_keys * L], gradients[small_keys * L], dq[small_width * L], dk[small_keys * small_width],
       dv[small_keys * small_width];
   const T none = -std::numeric_limits<T>::infinity();
-  const auto lowest = hn::Set(d, none);
   for (Index member = 0; member < s.group; ++member) {
     const Index h = key_head * s.group + member;
     if (head.keys.empty()) {
@@ -171,10 +182,8 @@ HWY_ATTR void SmallBackward(const BackwardProblem& b, Index batch, Index key_hea
       // Queries without keys are taken as zeros, and so are their cotangents.
       const HeadStatistic<const T> logsumexp(b.logsumexp, batch, h);
       const HeadRows<const T> from_q(b.p.q, batch, h), from_dout(b.dout, batch, h);
-      std::fill_n(shift, L, none);
       for (Index i = 0; i < s.queries; ++i) {
         const bool alive = logsumexp[i] != none;
-        if (alive) shift[i] = -logsumexp[i] * std::numbers::log2e_v<T>;
         CopyRow(from_q, i, s.width, width, alive, q_rows + i * width);
         CopyRow(from_dout, i, s.value_width, value_width, alive, dout_rows + i * value_width);
       }
@@ -182,19 +191,20 @@ HWY_ATTR void SmallBackward(const BackwardProblem& b, Index batch, Index key_hea
       head.Pack({dout_rows, value_width}, s.value_width, T{1}, dout);
       head.Scores(k, s.width, q, weights);
       head.Scores(v, s.value_width, dout, gradients);
-      auto delta = hn::Zero(d);
+      auto top = hn::Zero(d), delta = hn::Zero(d);
+      const auto sum = head.Weigh(weights, top);
+      const auto inverse = hn::IfThenZeroElse(hn::Eq(sum, hn::Zero(d)), hn::Div(hn::Set(d, T{1}), sum));
       for (Index n = 0; n < count; ++n) {
-        const auto see = head.See(n);
-        const auto weight =
-            Exp2(d, hn::Add(hn::IfThenElse(see, hn::Load(d, weights + n * L), lowest), hn::Load(d, shift)));
-        const auto gradient = hn::IfThenElseZero(see, hn::Load(d, gradients + n * L));
+        const auto weight = hn::Mul(inverse, hn::Load(d, weights + n * L));
+        const auto gradient = hn::IfThenElseZero(head.See(n), hn::Load(d, gradients + n * L));
         hn::Store(weight, d, weights + n * L);
         hn::Store(gradient, d, gradients + n * L);
         delta = hn::MulAdd(weight, gradient, delta);
       }
-      for (Index n = 0; n < count; ++n)
-        hn::Store(hn::Mul(hn::Load(d, weights + n * L), hn::Sub(hn::Load(d, gradients + n * L), delta)), d,
-                  gradients + n * L);
+      for (Index n = 0; n < count; ++n) {
+        T* at = gradients + n * L;
+        hn::Store(hn::Mul(hn::Load(d, weights + n * L), hn::Sub(hn::Load(d, at), delta)), d, at);
+      }
       if (b.dv.layout != nullptr) AddSmallKeyGradients(head, weights, dout_rows, s.value_width, member > 0, dv);
       if (b.dk.layout != nullptr) AddSmallKeyGradients(head, gradients, q_rows, s.width, member > 0, dk);
       if (b.dq.layout != nullptr) head.Mix(k, s.width, gradients, dq);
