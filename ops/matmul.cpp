@@ -47,7 +47,6 @@ void multiply(const void* a_bytes, const Layout& a, const void* b_bytes, const L
   product.c = c;
   product.c_row = product.n;
   if (a_rows == 0 && b_rows == 0) return kernels::gemm(product);
-
   if (b_rows == 0) {
     // One matrix for the whole batch: the batch's rows make one tall product if a's strides allow.
     Index rows = product.m;
@@ -60,6 +59,7 @@ void multiply(const void* a_bytes, const Layout& a, const void* b_bytes, const L
     }
   }
   const Batch batch(a, b);
+  if (batch.count == 1) return kernels::gemm(product);
   const auto operands = [&](Index item) {
     kernels::Operands<T> at{product.a, product.b, product.c + item * product.m * product.n};
     for (int axis = batch.axes - 1; axis >= 0; --axis) {

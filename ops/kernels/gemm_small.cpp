@@ -1,4 +1,4 @@
-// Small products in place, without packing: vectors along the columns of C, four rows at a time. A call costs some ten
+// Small products in place, without packing: vectors along the columns of C, some rows at a time. A call costs some ten
 // nanoseconds.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE <capstan/ops/kernels/gemm_small.cpp>
@@ -16,7 +16,7 @@ HWY_BEFORE_NAMESPACE();
 namespace capstan::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// `rows` rows (at most 4) and `vectors` vectors of C; the last vector is cut to `last` lanes if `cut`.
+/// `rows` rows (at most 8) and `vectors` vectors of C; the last vector is cut to `last` lanes if `cut`.
 template <Index rows, Index vectors, bool cut, class T>
 HWY_INLINE void SmallTile(const Product<T>& p, Index i, Index j, Index last) {
   const hn::ScalableTag<T> d;
@@ -56,6 +56,9 @@ HWY_INLINE void SmallTile(const Product<T>& p, Index i, Index j, Index last) {
 template <Index vectors, bool cut, class T>
 HWY_INLINE void SmallColumns(const Product<T>& p, Index j, Index last) {
   Index i = 0;
+  // One vector wide, four sums would wait for each other.
+  if constexpr (vectors == 1)
+    for (; i + 8 <= p.m; i += 8) SmallTile<8, vectors, cut>(p, i, j, last);
   for (; i + 4 <= p.m; i += 4) SmallTile<4, vectors, cut>(p, i, j, last);
   for (; i < p.m; ++i) SmallTile<1, vectors, cut>(p, i, j, last);
 }

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace capstan::kernels {
 
@@ -15,8 +16,12 @@ class RowIndex {
  public:
   RowIndex(const Layout& layout, int axis)
       : layout_(layout), axis_(axis), length_(layout.size(axis)), stride_(layout.stride(axis)) {
-    for (int i = 0; i < layout.rank(); ++i)
-      if (i != axis) rows_ *= layout.size(i);
+    for (int i = layout.rank(); i-- > 0;) {
+      if (i == axis || layout.size(i) == 1) continue;
+      if (rows_ == 1) step_ = layout.stride(i);
+      even_ = even_ && layout.stride(i) == step_ * rows_;
+      rows_ *= layout.size(i);
+    }
     dense_ = stride_ == 1 || length_ == 1;
   }
 
@@ -27,6 +32,7 @@ class RowIndex {
   bool dense() const { return dense_; }
   /// Of the row's first element, from element (0, 0, …).
   Index offset(Index row) const {
+    if (even_) return row * step_;
     Index sum = 0;
     for (int i = layout_.rank(); i-- > 0;) {
       if (i == axis_) continue;
@@ -40,6 +46,8 @@ class RowIndex {
   const Layout& layout_;
   int axis_;
   Index length_, stride_, rows_ = 1;
+  Index step_ = 0;     // from row to row
+  bool even_ = true;   // the same everywhere: no division for each row
   bool dense_ = true;
 };
 
@@ -89,23 +97,24 @@ void for_rows(Region region, const std::array<ConstView, inputs>& x, View y, int
   const RowIndex out(*y.layout, axis);
   const Index length = out.length();
   if (length == 0 || out.rows() == 0) return;
+  const auto in = [&]<std::size_t... i>(std::index_sequence<i...>) {
+    return std::array<RowIndex, inputs>{RowIndex(*x[i].layout, axis)...};
+  }(std::make_index_sequence<inputs>());
+  bool dense = out.dense();
+  for (const RowIndex& index : in) dense = dense && index.dense();
   parallel_blocks(region, out.rows(), row_grain(length, cost), [&](Index begin, Index end) {
-    bool dense = out.dense();
-    for (const ConstView& view : x) dense = dense && RowIndex(*view.layout, axis).dense();
     const Index together = dense ? 1 : std::min(rows_together, end - begin);
     Scratch<T> buffer(dense ? 0 : static_cast<Index>(inputs + 1) * together * length);
     std::array<const T*, inputs> rows;
     for (Index first = begin; first < end; first += together) {
       const Index count = std::min(together, end - first);
       if (!dense)
-        for (std::size_t i = 0; i < inputs; ++i) {
-          const RowIndex index(*x[i].layout, axis);
-          gather_rows_of(x[i], index, first, count, buffer.data() + static_cast<Index>(i) * together * length);
-        }
+        for (std::size_t i = 0; i < inputs; ++i)
+          gather_rows_of(x[i], in[i], first, count, buffer.data() + static_cast<Index>(i) * together * length);
       T* results = buffer.data() + (dense ? 0 : static_cast<Index>(inputs) * together * length);
       for (Index r = 0; r < count; ++r) {
         for (std::size_t i = 0; i < inputs; ++i)
-          rows[i] = dense ? x[i].template data<T>() + RowIndex(*x[i].layout, axis).offset(first + r)
+          rows[i] = dense ? x[i].template data<T>() + in[i].offset(first + r)
                           : buffer.data() + (static_cast<Index>(i) * together + r) * length;
         f(first + r, rows, dense ? y.template data<T>() + out.offset(first + r) : results + r * length);
       }
