@@ -64,7 +64,7 @@ TEST(Readme, AModelIsTrained) {
   nn::Gpt model(init, {.vocab = 256, .context = 128, .width = 128, .heads = 4, .blocks = 4});
   nn::AdamW optimizer{.lr = 3e-4};
   for (const auto& batch : batches) {  // ids and targets, i32 [B, T] each
-    const auto loss = [&](const nn::Gpt& m) { return cross_entropy(m(batch.ids), batch.targets); };
+    const auto loss = [&](const nn::Gpt& m) { return m.loss(batch.ids, batch.targets); };
     auto [value, gradients] = value_and_grad(model, loss);
     optimizer.step(model, gradients);
   }
