@@ -1,5 +1,6 @@
 // The pool: size classes, per-thread lists, the centre behind them, and the calls to the upstream.
 #include <capstan/autograd/pool.h>
+#include <capstan/autograd/pool_bypass.h>
 
 #include <algorithm>
 #include <array>
@@ -199,7 +200,10 @@ bool thread_is_live() {
   return true;
 }
 
+constinit thread_local bool bypassed = false;
+
 void* allocate_slowly(unsigned index) {
+  if (bypassed) return upstream_allocate(bytes_of(index), alignment_of(bytes_of(index)));
   const bool in_thread = index < thread_classes && thread_is_live();
   if (in_thread && mine.lists[index].spare != nullptr) {
     List& list = mine.lists[index];
@@ -283,6 +287,11 @@ void pool_deallocate(void* memory, std::size_t bytes) noexcept {
   if (exact_mode()) return upstream_deallocate(memory, std::max<std::size_t>(bytes, 1), pool_alignment);
   deallocate_slowly(::new (memory) Block, class_of(bytes));
 }
+
+PoolBypass::PoolBypass() : before_(std::exchange(bypassed, true)) {
+  flush_thread_lists();  // with empty lists every request is a slow one
+}
+PoolBypass::~PoolBypass() { bypassed = before_; }
 
 std::pmr::memory_resource& pool() {
   alignas(Pool) static std::byte memory[sizeof(Pool)];

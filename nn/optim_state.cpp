@@ -1,5 +1,6 @@
 #include <capstan/autograd/create.h>
 #include <capstan/autograd/format.h>
+#include <capstan/autograd/pool_bypass.h>
 #include <capstan/nn/optim_state.h>
 #include <capstan/ops/kernels/parallel.h>
 
@@ -48,6 +49,7 @@ void check_update(const StateLayout& layout, const std::vector<Pair>& pairs, con
 
 ParameterState& state_of(const StateLayout& layout, const Pair& pair, OptimizerState& state) {
   if (const auto found = state.find(pair.name); found != state.end()) return found->second;
+  const PoolBypass new_blocks;  // the training step wants its own again
   ParameterState fresh;
   for (std::size_t i = 0; i < layout.buffers.size(); ++i)
     fresh.buffers.push_back(zeros(pair.parameter->shape(), pair.parameter->dtype()));

@@ -1,5 +1,6 @@
 // The pool: alignment, size classes, reuse without upstream calls, threads, trimming, failure, and exact mode.
 #include <capstan/autograd/pool.h>
+#include <capstan/autograd/pool_bypass.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -132,6 +133,25 @@ TEST(Pool, AHugeBlockComesBackItself) {
     EXPECT_EQ(pool_statistics().upstream_allocations, before.upstream_allocations + 1);
   }
   pool_deallocate(second, (8 << 20) - 1000);
+}
+
+TEST(Pool, ABypassLeavesTheCacheToOthers) {
+  const std::size_t missed = pool_is_exact() ? 1 : 0;  // nothing is cached then
+  CountingUpstream upstream;
+  for (const std::size_t bytes : Bytes{64, 3000, 1 << 20}) {
+    pool_deallocate(pool_allocate(bytes), bytes);
+    const std::size_t before = upstream.allocations();
+    void* stays = nullptr;
+    {
+      const PoolBypass bypass;
+      stays = pool_allocate(bytes);
+    }
+    EXPECT_EQ(upstream.allocations(), before + 1) << bytes;
+    void* again = pool_allocate(bytes);
+    EXPECT_EQ(upstream.allocations(), before + 1 + missed) << bytes;
+    pool_deallocate(again, bytes);
+    pool_deallocate(stays, bytes);
+  }
 }
 
 TEST(Pool, TrimGivesEverythingBackAndStatisticsFollow) {

@@ -1,0 +1,19 @@
+// New blocks for memory that stays. Not for: anything that is freed and wanted again.
+#pragma once
+
+namespace capstan {
+
+/// While it lives, the blocks that this thread asks the pool for come from the upstream, not from the cache. Work that repeats (a
+/// training step) finds the blocks that it freed again, although something that stays (an optimiser's state) was made meanwhile.
+class PoolBypass {
+ public:
+  PoolBypass();
+  ~PoolBypass();
+  PoolBypass(const PoolBypass&) = delete;
+  PoolBypass& operator=(const PoolBypass&) = delete;
+
+ private:
+  bool before_;
+};
+
+}  // namespace capstan
