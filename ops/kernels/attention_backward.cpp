@@ -99,6 +99,7 @@ HWY_INLINE void Differentiate(const MaskedScores<T>& masked, Range keys, Range a
 template <class T>
 HWY_INLINE void AddKeyGradients(const Band& band, bool edge, Range block, Range keys, Index query, Index count,
                                 const T* s, DenseRows<T> rows, Index columns, T* c) {
+  if (columns == 0) return;
   const Index vectors = Padded<T>(columns) / lanes<T>, step = edge ? GradientRows<T>(vectors) : keys.count();
   for (Index j = keys.begin; j < keys.end; j += step) {
     const Index group = std::min(step, keys.end - j);
