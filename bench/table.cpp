@@ -63,6 +63,7 @@ std::string counter(const std::string& name, double value) {
 
 Run read(const std::filesystem::path& file) {
   std::ifstream in(file);
+  if (!in) throw std::runtime_error("it cannot be opened");
   const Json json = Json::parse(in);
   const Json& context = json.at("context");
   Run run{context.value("simd", ""), context.value("threads", ""), {}};
@@ -112,7 +113,7 @@ int main(int count, char** arguments) {
       files.emplace_back(argument);
     }
   }
-  if (files.empty()) {
+  if (files.empty() || files[0] == "--help") {
     fmt::print(stderr, "usage: bench_table [--before FOLDER] FILE.json…\n");
     return 2;
   }

@@ -207,16 +207,17 @@ void ten_million(benchmark::State& state) {
 int main(int count, char** arguments) {
   using namespace capstan;
   using namespace capstan::bench;
-  benchmark::RegisterBenchmark("tape/scalar_mul", scalar_mul);
-  benchmark::RegisterBenchmark("tape/scalar_mul_constant", scalar_mul_constant);
-  benchmark::RegisterBenchmark("tape/scalar_mul_no_tape", scalar_mul_no_tape);
-  benchmark::RegisterBenchmark("tape/matmul_tanh_8x8", [](benchmark::State& state) { matmul_tanh(state, DType::f32); });
-  benchmark::RegisterBenchmark("tape/matmul_tanh_8x8_f64",
-                               [](benchmark::State& state) { matmul_tanh(state, DType::f64); });
-  benchmark::RegisterBenchmark("tape/attention_8x8_composed",
-                               [](benchmark::State& state) { attention_8x8(state, composed); });
-  benchmark::RegisterBenchmark("tape/attention_8x8_fused",
-                               [](benchmark::State& state) { attention_8x8(state, fused); });
+  benchmark::RegisterBenchmark("tape/scalar_mul", scalar_mul)->UseRealTime();
+  benchmark::RegisterBenchmark("tape/scalar_mul_constant", scalar_mul_constant)->UseRealTime();
+  benchmark::RegisterBenchmark("tape/scalar_mul_no_tape", scalar_mul_no_tape)->UseRealTime();
+  for (const DType dtype : {DType::f32, DType::f64})
+    benchmark::RegisterBenchmark(dtype == DType::f32 ? "tape/matmul_tanh_8x8" : "tape/matmul_tanh_8x8_f64",
+                                 [dtype](benchmark::State& state) { matmul_tanh(state, dtype); })
+        ->UseRealTime();
+  for (const auto attend : {composed, fused})
+    benchmark::RegisterBenchmark(attend == fused ? "tape/attention_8x8_fused" : "tape/attention_8x8_composed",
+                                 [attend](benchmark::State& state) { attention_8x8(state, attend); })
+        ->UseRealTime();
   benchmark::RegisterBenchmark("tape/two_threads", two_threads)->UseManualTime();
   for (int i = 1; i < count; ++i)
     if (std::string_view(arguments[i]).find("ten_million") != std::string_view::npos)

@@ -1,4 +1,7 @@
-# Shell functions of tests/run and examples/run. To be sourced, not run.
+# Shell functions of the run scripts. To be sourced, not run.
+
+# help <script>: the comment at its head.
+help() { sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$1"; }
 
 # install_packages <package>...: installs through apt what is missing, and is silent if nothing is.
 install_packages() {
