@@ -189,18 +189,23 @@ struct ThreadEnd {
 };
 thread_local ThreadEnd thread_end;
 
+constinit thread_local bool bypassed = false;
+
+void set_limits() {
+  for (unsigned index = 0; index < thread_classes; ++index)
+    mine.lists[index].limit =
+        bypassed ? 0 : static_cast<std::uint32_t>(std::clamp<std::size_t>(64 * 1024 / bytes_of(index), 2, 512));
+}
+
 // True if the thread may keep blocks.
 bool thread_is_live() {
   if (mine.state == ThreadState::live) return true;
   if (mine.state == ThreadState::ended) return false;
   thread_end.arm();  // the first use registers the destructor
-  for (unsigned index = 0; index < thread_classes; ++index)
-    mine.lists[index].limit = static_cast<std::uint32_t>(std::clamp<std::size_t>(64 * 1024 / bytes_of(index), 2, 512));
   mine.state = ThreadState::live;
+  set_limits();
   return true;
 }
-
-constinit thread_local bool bypassed = false;
 
 void* allocate_slowly(unsigned index) {
   if (bypassed) return upstream_allocate(bytes_of(index), alignment_of(bytes_of(index)));
@@ -229,6 +234,7 @@ void* allocate_slowly(unsigned index) {
 }
 
 void deallocate_slowly(Block* block, unsigned index) noexcept {
+  if (bypassed) return upstream_deallocate(block, bytes_of(index), alignment_of(bytes_of(index)));
   if (index < thread_classes && thread_is_live()) {
     List& list = mine.lists[index];
     if (list.count == list.limit) {
@@ -288,10 +294,15 @@ void pool_deallocate(void* memory, std::size_t bytes) noexcept {
   deallocate_slowly(::new (memory) Block, class_of(bytes));
 }
 
+// With empty lists that may not grow, every call is a slow one.
 PoolBypass::PoolBypass() : before_(std::exchange(bypassed, true)) {
-  flush_thread_lists();  // with empty lists every request is a slow one
+  flush_thread_lists();
+  if (mine.state == ThreadState::live) set_limits();
 }
-PoolBypass::~PoolBypass() { bypassed = before_; }
+PoolBypass::~PoolBypass() {
+  bypassed = before_;
+  if (mine.state == ThreadState::live) set_limits();
+}
 
 std::pmr::memory_resource& pool() {
   alignas(Pool) static std::byte memory[sizeof(Pool)];

@@ -201,8 +201,18 @@ Tensor take(const Call::State& state, detail::Value* value, const Tensor& x) {
 }
 }  // namespace
 
-Tensor Call::take_in(int i) const { return take(*state_, state_->node->input_values()[i], in(i)); }
-Tensor Call::take_out(int i) const { return take(*state_, state_->output(i), out(i)); }
+// What was taken is no longer among what the rule may read.
+Tensor Call::take_in(int i) const {
+  Tensor x = take(*state_, state_->node->input_values()[i], in(i));
+  if (x.defined()) state_->reads.inputs &= ~Reads::bit(i);
+  return x;
+}
+
+Tensor Call::take_out(int i) const {
+  Tensor x = take(*state_, state_->output(i), out(i));
+  if (x.defined()) state_->reads.outputs &= ~Reads::bit(i);
+  return x;
+}
 
 Tensor Call::take_dout(int i) const {
   Tensor& dy = state_->douts[i];

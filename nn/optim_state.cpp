@@ -7,6 +7,16 @@
 #include <algorithm>
 #include <cmath>
 
+namespace capstan::nn {
+
+// The state was made past the pool's cache, and goes the same way.
+ParameterState::~ParameterState() {
+  const PoolBypass to_the_upstream;
+  buffers.clear();
+}
+
+}  // namespace capstan::nn
+
 namespace capstan::nn::detail {
 
 void check_count(const char* optimizer, std::size_t gradients, std::size_t parameters) {

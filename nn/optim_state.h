@@ -20,6 +20,7 @@ namespace capstan::nn {
 struct ParameterState {
   std::vector<Tensor> buffers;
   Index steps = 0;
+  ~ParameterState();
 };
 /// By parameter name.
 using OptimizerState = std::map<std::string, ParameterState>;

@@ -54,7 +54,9 @@ Mask Mask::window(Bounds left, Bounds right, Align align) {
 
 Mask Mask::diagonals(Index low, Index high) {
   Mask mask;
-  mask.windows_[top_left] = {-low, high};
+  // Far bounds are brought to where sums with positions cannot overflow.
+  constexpr Index far = Index{1} << 60;
+  mask.windows_[top_left] = {-std::clamp(low, -far, far), std::clamp(high, -far, far)};
   return mask;
 }
 

@@ -155,6 +155,10 @@ HWY_INLINE void BackwardTile(const BackwardProblem& b, const Band& band, const P
     Differentiate(masked, range, visible.all, head.minus_logsumexp + query + lane, minus_delta + lane,
                   t.factors == nullptr ? nullptr : t.factors + lane, t.weights + lane, t.gradients + lane);
   }
+  if (head.dead)
+    for (Index i = 0; i < count; ++i)
+      for (Index j = visible.all.begin; j < visible.all.end && !head.alive[query + i]; ++j)
+        t.weights[j * panel<T> + i] = t.gradients[j * panel<T> + i] = T{0};
   if (b.dbias.layout != nullptr) {
     T* to = b.dbias.data<T>() + ((batch * s.heads + h) * s.queries + query) * s.keys + block.begin;
     for (Index i = 0; i < count; ++i)
@@ -171,13 +175,15 @@ HWY_INLINE void BackwardTile(const BackwardProblem& b, const Band& band, const P
   if (b.dq.layout != nullptr) AddProducts(visible, keys, t.gradients, s.width, dq);
 }
 
-/// x (+)= factor · c for a block of keys.
+/// x (+)= factor · c for a block of keys; exactly 0 for those that are not alive (null: all are).
 template <class T>
-void StoreKeyGradients(HeadRows<T> x, Range block, Index columns, T factor, bool add, const T* c) {
+void StoreKeyGradients(HeadRows<T> x, Range block, const bool* alive, Index columns, T factor, bool add, const T* c) {
   for (Index j = 0; j < block.count(); ++j) {
     const T* from = c + j * Padded<T>(columns);
     T* to = x.data + (block.begin + j) * x.row;
-    if (add) {
+    if (alive != nullptr && !alive[block.begin + j]) {
+      std::fill_n(to, columns, T{0});
+    } else if (add) {
       for (Index d = 0; d < columns; ++d) to[d] += factor * from[d];
     } else {
       for (Index d = 0; d < columns; ++d) to[d] = factor * from[d];
@@ -195,9 +201,9 @@ void StoreQueryGradients(const BackwardProblem& b, Index batch, Index h, Index f
     T* sum = parts + at * size;
     for (Index chunk = 1; chunk < b.chunks; ++chunk)
       for (Index i = 0; i < size; ++i) sum[i] += sum[chunk * part + i];
-    const Index query = at * panel<T>;
-    Transpose(sum, panel<T>, b.s.width, std::min(panel<T>, b.s.queries - query), static_cast<T>(b.p.scale),
-              to.data + query * to.row, to.row);
+    const Index query = at * panel<T>, count = std::min(panel<T>, b.s.queries - query);
+    Transpose(sum, panel<T>, b.s.width, count, static_cast<T>(b.p.scale), to.data + query * to.row, to.row);
+    clear_dead_rows(b.logsumexp, batch, h, query, count, b.s.width, to);
   }
 }
 
@@ -236,10 +242,11 @@ HWY_ATTR void BackwardTask(const BackwardProblem& b, Index batch, Index key_head
                        ahead);
       }
       if (b.dk.layout != nullptr)
-        StoreKeyGradients(HeadRows<T>(b.dk, batch, key_head), block, s.width, static_cast<T>(b.p.scale), member > 0,
-                          tiles.dk);
+        StoreKeyGradients(HeadRows<T>(b.dk, batch, key_head), block, alive, s.width, static_cast<T>(b.p.scale),
+                          member > 0, tiles.dk);
       if (b.dv.layout != nullptr)
-        StoreKeyGradients(HeadRows<T>(b.dv, batch, key_head), block, s.value_width, T{1}, member > 0, tiles.dv);
+        StoreKeyGradients(HeadRows<T>(b.dv, batch, key_head), block, alive, s.value_width, T{1}, member > 0,
+                          tiles.dv);
     }
     if (b.chunks == 1 && b.dq.layout != nullptr) StoreQueryGradients(b, batch, h, 0, head.panels, dq, 0);
   }

@@ -6,6 +6,7 @@
 #include <capstan/ops/kernels/scratch.h>
 
 #include <algorithm>
+#include <limits>
 
 namespace capstan::kernels {
 
@@ -55,6 +56,14 @@ struct HeadStatistic {
   T& operator[](Index i) const { return data[i * step]; }
 };
 
+/// A query without keys has gradients of exactly 0, though 0 times a NaN among the keys was met on the way: rows of dq from `query`.
+template <class T>
+void clear_dead_rows(ConstView logsumexp, Index b, Index h, Index query, Index count, Index width, HeadRows<T> dq) {
+  const HeadStatistic<const T> of(logsumexp, b, h);
+  for (Index i = query; i < query + count; ++i)
+    if (of[i] == -std::numeric_limits<T>::infinity()) std::fill_n(dq.data + i * dq.row, width, T{0});
+}
+
 inline Index visible_keys(const AttentionProblem& p, Index b) {
   if (p.lengths.layout == nullptr) return p.k.shape()[2];
   return p.lengths.data<std::int32_t>()[b * p.lengths.layout->stride(0)];
@@ -72,7 +81,8 @@ struct Range {
 struct Band {
   Index low, high;
   Index visible;  // keys of this batch item
-  Band(const AttentionProblem& p, Index b) : low(p.low), high(p.high), visible(visible_keys(p, b)) {}
+  // A band of no width sees nothing, though the ranges of several queries might overlap.
+  Band(const AttentionProblem& p, Index b) : low(p.low), high(p.high), visible(low > high ? 0 : visible_keys(p, b)) {}
   /// Keys that some query of [first, last] may see, within `keys`.
   Range keys_of(Index first, Index last, Range keys) const {
     return {std::max({keys.begin, first + low, Index{0}}), std::min({keys.end, last + high + 1, visible})};

@@ -196,6 +196,7 @@ HWY_ATTR void SmallBackward(const BackwardProblem& b, Index batch, Index key_hea
       const auto inverse = hn::IfThenZeroElse(hn::Eq(sum, hn::Zero(d)), hn::Div(hn::Set(d, T{1}), sum));
       for (Index n = 0; n < count; ++n) {
         const auto weight = hn::Mul(inverse, hn::Load(d, weights + n * L));
+        // Selections: what is not seen may be NaN.
         const auto gradient = hn::IfThenElseZero(head.See(n), hn::Load(d, gradients + n * L));
         hn::Store(weight, d, weights + n * L);
         hn::Store(gradient, d, gradients + n * L);
@@ -212,6 +213,7 @@ HWY_ATTR void SmallBackward(const BackwardProblem& b, Index batch, Index key_hea
     if (b.dq.layout == nullptr) continue;
     const HeadRows<T> to(b.dq, batch, h);
     Transpose(dq, L, s.width, s.queries, static_cast<T>(b.p.scale), to.data, to.row);
+    clear_dead_rows(b.logsumexp, batch, h, 0, s.queries, s.width, to);
   }
   if (b.dk.layout != nullptr)
     StoreSmallKeyGradients(HeadRows<T>(b.dk, batch, key_head), s.keys, head.keys, s.width, static_cast<T>(b.p.scale),

@@ -112,7 +112,8 @@ void gradients(ConstView logits, ConstView targets, ConstView weights, std::int6
       std::fill_n(dx, classes, T{0});
       return found(row, T{0});
     }
-    const double scale = scale_of(row), own = weight.own(target), total = weight.total(target);
+    // As the kernel has it, or a row of one class would not cancel to 0.
+    const double scale = static_cast<T>(scale_of(row)), own = weight.own(target), total = weight.total(target);
     const auto x_target = static_cast<double>(x[target]);
     const RowTerms terms = kernels.gradient(x, weight.data(), dx, classes, scale, total, share);
     dx[target] = static_cast<T>(static_cast<double>(dx[target]) - scale * own);

@@ -9,6 +9,8 @@
 #include <mutex>
 #include <thread>
 
+#include <sched.h>
+
 namespace capstan::kernels {
 namespace {
 
@@ -53,6 +55,7 @@ int threads_of_environment() {
   const char* text = std::getenv("OMP_NUM_THREADS");
   const long threads = text == nullptr ? 0 : std::strtol(text, nullptr, 10);
   if (threads >= 1) return static_cast<int>(std::min(threads, 1024L));
+  if (cpu_set_t allowed; sched_getaffinity(0, sizeof(allowed), &allowed) == 0) return std::max(1, CPU_COUNT(&allowed));
   return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
 }
 

@@ -10,7 +10,10 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <mutex>
+#include <new>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -68,11 +71,15 @@ struct alignas(64) Worker {
 
 class Workers {
  public:
+  /// False if no worker could be had: nothing has been run then.
   bool run(int team, Index blocks, FunctionRef<void(Index)> body) {
     const std::unique_lock one_region(region_mutex_, std::try_to_lock);
     if (!one_region.owns_lock()) return false;
-    const auto helpers = static_cast<std::size_t>(std::min<Index>(std::min(team, most_threads) - 1, blocks - 1));
-    start(helpers);
+    if (forked_.exchange(false)) forget();
+    const auto wanted = static_cast<std::size_t>(std::min<Index>(std::min(team, most_threads) - 1, blocks - 1));
+    start(wanted);
+    const std::size_t helpers = std::min(wanted, workers_.size());
+    if (helpers == 0) return false;
     body_ = &body;
     blocks_ = blocks;
     next_.store(0, std::memory_order_relaxed);
@@ -85,24 +92,30 @@ class Workers {
     close();
     return true;
   }
+  /// Called in a child process, which has none of its parent's threads.
+  void note_fork() { forked_.store(true); }
 
  private:
   static constexpr int most_threads = 1025;
 
+  void forget() {
+    workers_.clear();
+    gate_.store(0);
+  }
+
+  /// As many workers as asked for, or as the system grants: a region does with fewer.
   void start(std::size_t count) {
-    while (workers_.size() < count) {
-      workers_.push_back(new Worker);
-      Worker& worker = *workers_.back();
-      try {
-        std::thread thread([this, &worker] { work(worker); });
-        worker.thread = thread.native_handle();
+    try {
+      while (workers_.size() < count) {
+        auto worker = std::make_unique<Worker>();
+        workers_.reserve(workers_.size() + 1);
+        std::thread thread([this, at = worker.get()] { work(*at); });
+        worker->thread = thread.native_handle();
+        workers_.push_back(worker.release());
         thread.detach();
-      } catch (...) {
-        delete workers_.back();
-        workers_.pop_back();
-        throw;
       }
-    }
+    } catch (const std::system_error&) {
+    } catch (const std::bad_alloc&) {}
   }
 
   // The scheduler may wake a thread on the caller's own core (in virtual machines it nearly always does), where it would
@@ -165,6 +178,7 @@ class Workers {
   }
 
   std::mutex region_mutex_;
+  std::atomic<bool> forked_ = false;
   std::vector<Worker*> workers_;  // never destroyed: they may still wait while static objects are destroyed
   const FunctionRef<void(Index)>* body_ = nullptr;
   Index blocks_ = 0;
@@ -175,7 +189,11 @@ class Workers {
 }  // namespace
 
 bool run_on_workers(int team, Index blocks, FunctionRef<void(Index)> body) {
-  static Workers* const workers = new Workers;  // never destroyed, as its threads are not
+  static Workers* const workers = [] {
+    static Workers* const made = new Workers;  // never destroyed, as its threads are not
+    pthread_atfork(nullptr, nullptr, [] { made->note_fork(); });
+    return made;
+  }();
   if (workers->run(team, blocks, body)) return true;
   for (Index block = 0; block < blocks; ++block) body(block);
   return false;

@@ -55,6 +55,26 @@ struct Asking final : Op {
   }
 };
 
+/// Reads what it has taken.
+struct Greedy final : Op {
+  static constexpr std::string_view name = "greedy";
+  Reads reads(Wanted) const override { return Reads::in(0); }
+  Types infer(Inputs in) const override { return {Type{in[0].shape(), in[0].dtype()}}; }
+  void eval(Inputs in, Outputs out) const override { write(out[0], numbers(in[0].detach())); }
+  Tensors vjp(const Call& call) const override { return {call.dout(0)}; }
+  Tensors vjp_kernel(const Call& call) const override {
+    const Tensor taken = call.take_in(0);
+    return {call.in(0)};
+  }
+};
+
+TEST(TakeErrors, WhatWasTakenCannotBeRead) {
+  Tape tape;
+  const Tensor x = tape.watch(tensor({1, 2}, DType::f64));
+  const auto loss = [&] { return sum(record(Greedy{}, scale(x, 2))[0]); };
+  EXPECT_THROW(tape.backward(loss()), Error);
+}
+
 struct Take : testing::Test {
   std::string told;
   Tape tape;

@@ -63,6 +63,20 @@ TEST_P(TrainingMemory, FromTheSecondStepOnNothingIsAskedOfTheUpstream) {
   EXPECT_EQ(upstream.bytes(), held);
 }
 
+TEST_P(TrainingMemory, OneOptimiserAfterTheOtherTakesTheSameMemory) {
+  test::CountingUpstream upstream;
+  Training training(config());
+  const auto held_after = [&](int optimisers) {
+    for (int i = 0; i < optimisers; ++i) {
+      training.optimizer = AdamW{.lr = 1e-3};
+      training.step();
+    }
+    return upstream.bytes();
+  };
+  const std::size_t held = held_after(2);
+  EXPECT_EQ(held_after(10), held);
+}
+
 TEST_P(TrainingMemory, AStepLeavesParametersAndTheOptimizersStateOnly) {
   Training training(config());
   training.step();

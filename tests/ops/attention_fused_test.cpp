@@ -1,6 +1,7 @@
 // The fused attention against the reference: values, gradients, promises of zero, higher orders, on every kind of mask.
 // The kernels themselves are tested in kernels/attention_test.cpp.
 #include <capstan/autograd/create.h>
+#include <capstan/autograd/format.h>
 #include <capstan/autograd/pool.h>
 #include <capstan/autograd/tape.h>
 #include <capstan/ops/attention.h>
@@ -152,6 +153,41 @@ TEST(FusedAttention, WhatNobodySeesReachesNothing) {  // CASES 36
         for (const double value : {nan, infinity, -infinity}) {
           const std::vector<Tensor> got = planted(value, create_graph);
           for (std::size_t i = 0; i < want.size(); ++i) EXPECT_TRUE(same_bits(got[i], want[i])) << i << " " << value;
+        }
+      }
+    }
+  }
+}
+
+// A row without keys is 0, whatever stands in keys that other rows see.
+TEST(FusedAttention, ARowWithoutKeysIsZeroBesideKeysThatAreNotFinite) {
+  for (const auto& [queries, keys] : {std::pair<Index, Index>{5, 2}, {16, 16}, {40, 30}, {120, 100}}) {
+    const Tensor q = draw(1, {1, 2, queries, 4}), up = draw(2, {1, 2, queries, 4});
+    std::vector<NamedMask> some = masks(queries, keys);
+    some.push_back({"an empty band", Mask::diagonals(1, 0)});
+    some.push_back({"disjoint bands", Mask::diagonals(1, 5) & Mask::causal(Align::top_left)});
+    for (const auto& [name, mask] : some) {
+      if (name.find("padding") != std::string::npos || name.find("per batch") != std::string::npos ||
+          name.find("per head") != std::string::npos || name.find("per key") != std::string::npos || name == "all kinds")
+        continue;  // these are for two sequences and four heads
+      SCOPED_TRACE(fmt::format("{} {}x{}", name, queries, keys));
+      const std::vector<double> may =
+          cast(broadcast_to(mask.keep_tensor({1, 2, queries, keys}), {1, 2, queries, keys}), DType::f64).to_doubles();
+      for (const double value : {nan, infinity}) {
+        const Tensor bad = full({1, 2, keys, 4}, value, DType::f64);
+        const std::vector<Tensor> got = run(true, {q, bad, bad}, {.mask = mask}, up);
+        const std::vector<double> output = got[0].to_doubles(), dq = got[1].to_doubles();
+        for (std::size_t row = 0; row < static_cast<std::size_t>(2 * queries); ++row) {
+          const auto seen = may.begin() + static_cast<std::ptrdiff_t>(row) * keys;
+          if (std::count(seen, seen + keys, 0.0) != keys) continue;
+          for (std::size_t i = 4 * row; i < 4 * row + 4; ++i) {
+            ASSERT_EQ(output[i], 0) << row;
+            ASSERT_EQ(dq[i], 0) << row;
+          }
+        }
+        const std::vector<double> dk = got[2].to_doubles();
+        if (std::count(may.begin(), may.end(), 0.0) == static_cast<std::ptrdiff_t>(may.size())) {
+          EXPECT_EQ(std::count(dk.begin(), dk.end(), 0.0), static_cast<std::ptrdiff_t>(dk.size()));
         }
       }
     }

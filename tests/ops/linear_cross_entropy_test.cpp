@@ -73,6 +73,13 @@ TEST(LinearCrossEntropy, EqualsTheComposedForm) {
   expect_as_composed(draw(5, {0, 5}), table, ids({}, {0}), {}, 0);
 }
 
+TEST(LinearCrossEntropy, OneClassHasNoGradient) {
+  const Result r = run(tensor({{1e4}, {2e4}, {-1e4}}), tensor({{2}}),
+                       [](const Tensor& a, const Tensor& b) { return linear_cross_entropy(a, b, ids({0, 0, 0}, {3})); });
+  EXPECT_EQ(r.dx, (std::vector<double>{0, 0, 0}));
+  EXPECT_EQ(r.dtable, std::vector<double>{0});
+}
+
 /// Logits of 100 MB, in f32: more than one chunk.
 constexpr Index many_rows = 520, many_classes = 50'000;
 

@@ -94,6 +94,27 @@ TEST_P(Parallel, TheCallerWaitsForNobodyWhoDidNotCome) {
   EXPECT_EQ(status, 0);
 }
 
+TEST(ParallelFork, AChildMakesWorkersOfItsOwn) {
+  const int before = thread_count();
+  set_thread_count(8);
+  parallel_for(Region::other, 64, [](Index) {});
+  const pid_t child = fork();
+  if (child == 0) {
+    std::thread([] {}).join();
+    for (int repeat = 0; repeat < 50; ++repeat) {
+      std::atomic<int> runs = 0;
+      parallel_for(Region::other, 64, [&](Index) { ++runs; });
+      if (runs != 64) _exit(1);
+      std::this_thread::sleep_for(std::chrono::microseconds(200));  // workers fall asleep and are woken
+    }
+    _exit(0);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  set_thread_count(before);
+}
+
 TEST_P(Parallel, NestedRegionsRunInline) {
   std::atomic<int> runs = 0;
   const std::uint64_t before = parallel_regions(Region::other);
