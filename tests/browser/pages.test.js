@@ -141,7 +141,7 @@ test(
     () => open("lesson", {}, async (page) => {
       await page.locator(".card[data-key=dWq]").click();
       const panel = page.locator("#rule");
-      assert.match(await panel.innerText(), /dW_Q = Xᵀ dQ/);
+      assert.match(await panel.innerText(), /dWQ = Xᵀ dQ/);
       const tables = await panel.locator("table").evaluateAll(
           (all) => all.map((t) => [...t.querySelectorAll("td")].map((c) => c.textContent).join(" ")));
       assert.equal(tables.length, 2);
