@@ -47,7 +47,7 @@ std::string coloured(const std::string& cell, double value, double largest) {
   const double part = largest > 0 ? std::abs(value) / largest : 0;
   const int level = static_cast<int>(std::lround(part * (levels - 1)));
   const int ground = (value < 0 ? oranges : blues)[level];
-  return fmt::format("\x1b[48;5;{};38;5;{}m{}\x1b[0m", ground, level == levels - 1 ? black : white, cell);
+  return fmt::format("\x1b[48;5;{};38;5;{}m{}\x1b[0m", ground, level == levels - 1 ? white : black, cell);
 }
 
 void require_labels(const char* what, const std::vector<std::string>& labels, Index count) {
@@ -74,7 +74,7 @@ std::string heatmap(const Tensor& x, const std::vector<std::string>& rows, const
   std::size_t cell_width = 0, label_width = 0;
   for (const double value : values)
     if (std::isfinite(value)) largest = std::max(largest, std::abs(value));
-  const bool extreme = largest >= 1e5 || (largest > 0 && largest < 0.01);  // two decimals would be wide, or all 0.00
+  const bool extreme = largest >= 1e5 || (largest > 0 && largest < 0.005);  // two decimals would be wide, or all 0.00
   for (const double value : values) {
     const double near = std::abs(value) < 0.005 ? 0.0 : value;  // never "-0.00"
     cells.push_back(extreme ? fmt::format("{:.3g}", value + 0.0) : fmt::format("{:.2f}", near));

@@ -59,14 +59,14 @@ const draw = (() => {
         "code", {class: "call"}, pieces.map((piece, i) => (i % 2 ? element("span", {class: "whole"}, piece) : piece)));
   }
 
-  /** What the colours of pictures and tables mean. */
-  function colours() {
+  /** What the colours of pictures and tables mean, and of which numbers the largest has the strongest. */
+  function colours(en = "of its picture", zh = "该图") {
     return element(
         "p", {class: "note colours"}, element("span", {class: "swatch plus"}),
         both("positive", "正"), element("span", {class: "swatch minus"}),
         both(
-            "negative; the stronger, the nearer to the largest magnitude of its picture",
-            "负；颜色越浓，越接近该图中最大的绝对值"));
+            `negative; the stronger, the nearer to the largest magnitude ${en}`,
+            `负；颜色越浓，越接近${zh}中最大的绝对值`));
   }
 
   /**

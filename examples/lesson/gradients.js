@@ -129,7 +129,7 @@
   place(
       "backward-flow", heading("Forward", "前向"), forward,
       element("h4", {style: "margin-top:1.75rem"}, both("Backward", "反向")),
-      element("div", {class: "backward"}, flow, panel), draw.colours(),
+      element("div", {class: "backward"}, flow, panel), draw.colours("of all gradients", "所有梯度"),
       element(
           "p", {class: "note"},
           both(

@@ -3,6 +3,7 @@
 #include "lesson/lesson.h"
 
 #include <capstan/autograd/create.h>
+#include <capstan/autograd/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -59,6 +60,18 @@ TEST(Lesson, AWrongClaimDoesNotPass) {
   EXPECT_EQ(checks.size(), 7u);
   EXPECT_EQ(data["s"]["x"]["call"], "call");
 }
+
+TEST(Lesson, WhatIsPrintedIsWhatWasCompiled) {
+  GIVEN(text, const Tensor x = zeros({2}));  // not a part of it
+  EXPECT_STREQ(text, "const Tensor x = zeros({2})");
+  const Shown shown = SHOWN(x.size(0) > 0 ? x : ones({1, 2}));
+  EXPECT_STREQ(shown.call, "x.size(0) > 0 ? x : ones({1, 2})");
+  EXPECT_EQ(shown.value.shape(), x.shape());
+  EXPECT_EQ(REFUSED(fail("no, {}", 1)), (Json{{"call", "fail(\"no, {}\", 1)"}, {"error", "no, 1"}}));
+  EXPECT_EQ(REFUSED(zeros({1}))["error"], "");
+}
+
+TEST(Page, SaysSoWhereScriptsDoNotRun) { EXPECT_NE(made().page.find("<noscript>"), std::string::npos); }
 
 TEST(Page, TextOfTheDataCannotEndItsElement) {
   const std::string page = drawing::render(
