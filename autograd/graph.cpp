@@ -39,8 +39,8 @@ class Writer {
 
   std::string str() {
     for (std::size_t i = 0; i < tape_.nodes.size(); ++i) add_node(*tape_.nodes[i], fmt::format("n{}", i));
-    return "digraph tape {\n  graph [ordering=in];\n  node [shape=box, style=\"rounded,filled\", fillcolor=white];\n" + lines_ +
-           "}\n";
+    return "digraph tape {\n  graph [ordering=in];\n  node [shape=box, style=\"rounded,filled\", fillcolor=white];\n" +
+           lines_ + "}\n";
   }
 
  private:

@@ -54,7 +54,7 @@ const draw = (() => {
 
   /** Source text as one line that may break anywhere but inside its numbers. */
   function code(text) {
-    const pieces = text.split(/((?<![\w.])-?\d[\w.]*)/);  // every second one is a number
+    const pieces = text.split(/((?<![\w.])-?\d[\w.]*,?)/);  // every second one is a number
     return element(
         "code", {class: "call"}, pieces.map((piece, i) => (i % 2 ? element("span", {class: "whole"}, piece) : piece)));
   }

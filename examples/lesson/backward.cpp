@@ -63,17 +63,22 @@ void backward(Section page) {
 
   // One line a step, each from what the step before made, so that a gradient can be checked from there on.
   GIVEN(given_keep, const Tensor keep = reshape(Mask::causal().keep_tensor({1, 1, 3, 3}), {3, 3}));
-  GIVEN(given_o, const auto loss_of_o = [](const Tensor& o) { return 0.5 * sum(o * o); });  // dO = O
-  GIVEN(given_a, const auto loss_of_a = [&](const Tensor& a, const Tensor& v) { return loss_of_o(matmul(a, v)); });
-  GIVEN(given_s, const auto loss_of_s = [&](const Tensor& s, const Tensor& v) {
-    return loss_of_a(softmax(where(keep, s, -INFINITY), -1), v);
-  });
-  GIVEN(given_qkv, const auto loss_of_qkv = [&](const Tensor& q, const Tensor& k, const Tensor& v) {
-    return loss_of_s(matmul(q, transpose(k)) / std::sqrt(2.0), v);
-  });
-  GIVEN(given_x, const auto loss_of_x = [&](const Tensor& x, const Tensor& a, const Tensor& b, const Tensor& c) {
-    return loss_of_qkv(matmul(x, a), matmul(x, b), matmul(x, c));
-  });
+  GIVEN(
+      given_o, const auto loss_of_o = [](const Tensor& o) { return 0.5 * sum(o * o); });  // dO = O
+  GIVEN(
+      given_a, const auto loss_of_a = [&](const Tensor& a, const Tensor& v) { return loss_of_o(matmul(a, v)); });
+  GIVEN(
+      given_s, const auto loss_of_s = [&](const Tensor& s, const Tensor& v) {
+        return loss_of_a(softmax(where(keep, s, -INFINITY), -1), v);
+      });
+  GIVEN(
+      given_qkv, const auto loss_of_qkv = [&](const Tensor& q, const Tensor& k, const Tensor& v) {
+        return loss_of_s(matmul(q, transpose(k)) / std::sqrt(2.0), v);
+      });
+  GIVEN(
+      given_x, const auto loss_of_x = [&](const Tensor& x, const Tensor& a, const Tensor& b, const Tensor& c) {
+        return loss_of_qkv(matmul(x, a), matmul(x, b), matmul(x, c));
+      });
 
   Tape tape;
   const Tensor e = page.show("E", SHOWN(tape.watch(table)));
@@ -126,8 +131,9 @@ void backward(Section page) {
            SHOWN(differences(wv.detach(), [&](const Tensor& t) { return loss_of_x(xd, w_q, w_k, t); })));
   gradient("X", SHOWN(g.of(x)),
            SHOWN(differences(x.detach(), [&](const Tensor& t) { return loss_of_x(t, w_q, w_k, w_v); })));
-  gradient("E", SHOWN(g.of(e)),
-           SHOWN(differences(e.detach(), [&](const Tensor& t) { return loss_of_x(embedding(t, ids), w_q, w_k, w_v); })));
+  gradient(
+      "E", SHOWN(g.of(e)),
+      SHOWN(differences(e.detach(), [&](const Tensor& t) { return loss_of_x(embedding(t, ids), w_q, w_k, w_v); })));
   const Tensor unused = concat({slice(g.of(e), 0, 1, 2), slice(g.of(e), 0, 3, 5)}, 0);
   page.equal("tokens that the sentence does not use have gradient exactly 0", unused, std::vector<double>(12, 0.0));
 }

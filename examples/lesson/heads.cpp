@@ -16,12 +16,13 @@ void follow(Section& page, const std::string& at, Index width, Index heads) {
   constexpr Index batch = 2, length = 4;
   const Index size = width / heads;  // D
   nn::Init init{.seed = 3, .dtype = DType::f64};
-  GIVEN(given_module, const nn::MultiHeadAttention module(
-                          init, {.width = width, .heads = heads, .bias = false, .deviation = 1.0}));
+  GIVEN(given_module,
+        const nn::MultiHeadAttention module(init, {.width = width, .heads = heads, .bias = false, .deviation = 1.0}));
   const Mask mask = Mask::causal();
-  GIVEN(given_split, const auto split = [&](const Tensor& t) {
-    return permute(reshape(t, {batch, length, heads, size}), {0, 2, 1, 3});
-  });
+  GIVEN(
+      given_split, const auto split = [&](const Tensor& t) {
+        return permute(reshape(t, {batch, length, heads, size}), {0, 2, 1, 3});
+      });
   Json shapes = Json::array();
   // `variable` is the name under which later calls use the value.
   const auto step = [&](const char* name, const char* variable, const Shown& shown) {
@@ -69,16 +70,22 @@ void order(Section page) {
   const Tensor shuffle = page.show("shuffle", SHOWN(tensor({3, 0, 4, 1, 2}, DType::i32)));
   const Tensor positions = page.show("positions", SHOWN(sinusoidal_positions(length, width, {}, DType::f64)));
   page.show("table", SHOWN(sinusoidal_positions(32, 16, {}, DType::f64)));
-  GIVEN(given_weight, const auto weight = [&](std::uint64_t n) {
-    return normal(key.derive(n), {width, width}, 0, 0.5, DType::f64);
-  });
+  GIVEN(
+      given_weight, const auto weight = [&](std::uint64_t n) {
+        return normal(key.derive(n), {width, width}, 0, 0.5, DType::f64);
+      });
   GIVEN(given_weights, const Tensor w_q = weight(1), w_k = weight(2), w_v = weight(3));
-  GIVEN(given_permuted, const auto permuted = [&](const Tensor& t) { return embedding(t, shuffle); });
-  GIVEN(given_four, const auto four = [](const Tensor& a) { return reshape(a, {1, 1, length, width}); });
-  GIVEN(given_attend, const auto attend = [&](const Tensor& t, const Mask& mask) {
-    const Tensor q = matmul(t, w_q), k = matmul(t, w_k), v = matmul(t, w_v);
-    return reshape(attention(four(q), four(k), four(v), {.mask = mask}).output, {length, width});
-  });
+  GIVEN(
+      given_permuted, const auto permuted = [&](const Tensor& t) { return embedding(t, shuffle); });
+  GIVEN(
+      given_four, const auto four = [](const Tensor& a) {
+        return reshape(a, {1, 1, length, width});
+      });
+  GIVEN(
+      given_attend, const auto attend = [&](const Tensor& t, const Mask& mask) {
+        const Tensor q = matmul(t, w_q), k = matmul(t, w_k), v = matmul(t, w_v);
+        return reshape(attention(four(q), four(k), four(v), {.mask = mask}).output, {length, width});
+      });
   GIVEN(given_masks, const Mask all = Mask::all(), causal = Mask::causal());
   page.put("given", {given_weight, given_weights, given_permuted, given_four, given_attend, given_masks});
   const auto compare = [&](const std::string& at, const Shown& of_permuted, const Shown& permuted_of) {

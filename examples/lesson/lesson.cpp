@@ -66,8 +66,7 @@ void Section::at_least(const std::string& claim, double value, double bound) {
   add(claim, drawing::rounded(value), fmt::format("at least {}", bound), value >= bound, 0);
 }
 
-void Section::add(const std::string& claim, Json value, Json expected, bool passed,
-                  std::optional<double> tolerance) {
+void Section::add(const std::string& claim, Json value, Json expected, bool passed, std::optional<double> tolerance) {
   checks_.push_back({fmt::format("{}: {}", name_, claim), std::move(value), std::move(expected), passed, tolerance});
 }
 

@@ -30,8 +30,7 @@ void nothing_to_attend_to(Section& page) {
   page.show("empty/large_output", SHOWN(matmul(softmax(row + -1e9, -1), values)));
   page.show("empty/large64_output", SHOWN(matmul(softmax(row64 + -1e9, -1), cast(values, DType::f64))));
   page.show("empty/infinite_output", SHOWN(matmul(softmax(row + -INFINITY, -1), values)));
-  const Tensor output =
-      page.show("empty/capstan_output", SHOWN(reshape(attention(q, k, v, nothing).output, {1, 1})));
+  const Tensor output = page.show("empty/capstan_output", SHOWN(reshape(attention(q, k, v, nothing).output, {1, 1})));
   page.equal("a row masked by −1e9 in f32 attends to everything alike", large, {0.2, 0.2, 0.2, 0.2, 0.2}, 1e-6);
   page.equal("and so mixes in the padding", matmul(large, values).item(), 4, 1e-5);
   page.equal("the same row in f64 is that of the scores without −1e9", large64, softmax(row64, -1), 1e-6);
@@ -69,15 +68,14 @@ void padding_mask(Section page) {
       show("columns",
            SHOWN(reshape(attention_reference(q, k, v, {.mask = Mask::padding({3}), .scale = 1.0}).weights, {5, 5})),
            SHOWN(reshape(attention(q, k, v, {.mask = Mask::padding({3}), .scale = 1.0}).output, {5, 1})));
-  const Tensor rows =
-      show("rows",
-           SHOWN(reshape(attention_reference(q, k, v, {.mask = Mask::keep(words), .scale = 1.0}).weights, {5, 5})),
-           SHOWN(reshape(attention(q, k, v, {.mask = Mask::keep(words), .scale = 1.0}).output, {5, 1})));
+  const Tensor rows = show(
+      "rows", SHOWN(reshape(attention_reference(q, k, v, {.mask = Mask::keep(words), .scale = 1.0}).weights, {5, 5})),
+      SHOWN(reshape(attention(q, k, v, {.mask = Mask::keep(words), .scale = 1.0}).output, {5, 1})));
 
   const double a = std::exp(0.90 / std::sqrt(8.0)), b = std::exp(1.09 / std::sqrt(8.0)),
                c = std::exp(0.67 / std::sqrt(8.0));
-  page.equal("row 0 is exp(sⱼ) ∕ Σ exp(sₖ) over j, k < 3, with s = 0.90 ∕ √8, 1.09 ∕ √8, 0.67 ∕ √8", slice(columns, 0, 0, 1), {a / (a + b + c), b / (a + b + c), c / (a + b + c), 0, 0},
-             1e-12);
+  page.equal("row 0 is exp(sⱼ) ∕ Σ exp(sₖ) over j, k < 3, with s = 0.90 ∕ √8, 1.09 ∕ √8, 0.67 ∕ √8",
+             slice(columns, 0, 0, 1), {a / (a + b + c), b / (a + b + c), c / (a + b + c), 0, 0}, 1e-12);
   page.equal("row 0 is 0.334, 0.357, 0.309, 0, 0", slice(columns, 0, 0, 1), {0.334, 0.357, 0.309, 0, 0}, 1e-3);
   page.equal("every row gives the padding exactly 0", slice(columns, 1, 3, 5), std::vector<double>(10, 0.0));
   page.equal("a padding query still gets a row that sums to 1", sum(slice(columns, 0, 3, 5), {1}), {1, 1}, 1e-12);
@@ -91,17 +89,21 @@ void causal_mask(Section page) {
   GIVEN(given_wq, const Tensor w_q = normal(key.derive(1), {4, 4}, 0, 0.6, DType::f64));
   GIVEN(given_wk, const Tensor w_k = normal(key.derive(2), {4, 4}, 0, 0.6, DType::f64));
   GIVEN(given_wv, const Tensor w_v = normal(key.derive(3), {4, 4}, 0, 0.6, DType::f64));
-  GIVEN(given_four, const auto four = [](const Tensor& a) { return reshape(a, {1, 1, 5, 4}); });
+  GIVEN(
+      given_four, const auto four = [](const Tensor& a) {
+        return reshape(a, {1, 1, 5, 4});
+      });
   // The third token becomes another one.
   const Tensor other = page.show(
       "other",
       SHOWN(concat({slice(x, 0, 0, 2), normal(key.derive(4), {1, 4}, 0, 1, DType::f64), slice(x, 0, 3, 5)}, 0)));
 
   const auto run = [&](const std::string& at, const Mask& mask) {
-    GIVEN(given_attend, const auto attend = [&](const Tensor& t) {
-      const Tensor q = matmul(t, w_q), k = matmul(t, w_k), v = matmul(t, w_v);
-      return reshape(attention(four(q), four(k), four(v), {.mask = mask}).output, {5, 4});
-    });
+    GIVEN(
+        given_attend, const auto attend = [&](const Tensor& t) {
+          const Tensor q = matmul(t, w_q), k = matmul(t, w_k), v = matmul(t, w_v);
+          return reshape(attention(four(q), four(k), four(v), {.mask = mask}).output, {5, 4});
+        });
     const Tensor change = page.show(at + "/change", SHOWN(abs(attend(other) - attend(x))));
     // How strongly output s follows input t: the norm of the block ∂out[s]/∂x[t] of the Jacobian [5, 4, 5, 4].
     GIVEN(given_j, const Tensor j = jacobian(x, attend));

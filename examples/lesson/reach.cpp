@@ -18,9 +18,10 @@ Tensor weight(std::uint64_t n) {
   return normal(Key{.seed = 41}.derive(n), {width, width}, 0, 1 / std::sqrt(static_cast<double>(width)), DType::f64);
 }
 
-GIVEN(given_cell, const auto cell = [](const Tensor& x, const Tensor& h, const Tensor& u, const Tensor& w) {
-  return tanh(matmul(x, u) + matmul(h, w));
-});
+GIVEN(
+    given_cell, const auto cell = [](const Tensor& x, const Tensor& h, const Tensor& u, const Tensor& w) {
+      return tanh(matmul(x, u) + matmul(h, w));
+    });
 
 /// The last state of h ← tanh(x_t U + h W) over t: a recurrent net (Elman 1990) from our ops.   x [B, T, C] → [B, C]
 Tensor recurrent(const Tensor& x) {

@@ -42,8 +42,7 @@ void three_tokens(Section page) {
   const Tensor products = page.show("products", SHOWN(reshape(q, {3, 1, 2}) * reshape(k, {1, 3, 2})));
   const Tensor scores = page.show("scores", SHOWN(matmul(q, transpose(k))));
   const Tensor scaled = page.show("scaled", SHOWN(scores / std::sqrt(2.0)));
-  steps(page, "all", q, k, v, scaled, Mask::all(),
-        SHOWN(reshape(Mask::all().keep_tensor({1, 1, 3, 3}), {3, 3})));
+  steps(page, "all", q, k, v, scaled, Mask::all(), SHOWN(reshape(Mask::all().keep_tensor({1, 1, 3, 3}), {3, 3})));
   steps(page, "causal", q, k, v, scaled, Mask::causal(),
         SHOWN(reshape(Mask::causal().keep_tensor({1, 1, 3, 3}), {3, 3})));
 

@@ -41,7 +41,8 @@ TEST(Lesson, ThePageIsSmallWholeAndTheSameEachTime) {
 TEST(Lesson, ChecksAreWrittenWithTheirFields) {
   EXPECT_EQ(to_json({{"a: b", 1, 1, true, 0.5}, {"c: d", "x", "y", false}}),
             "{\n \"checks\": [\n  {\n   \"name\": \"a: b\",\n   \"value\": 1,\n   \"expected\": 1,\n   \"passed\": "
-            "true,\n   \"tolerance\": 0.5\n  },\n  {\n   \"name\": \"c: d\",\n   \"value\": \"x\",\n   \"expected\": \"y\",\n   "
+            "true,\n   \"tolerance\": 0.5\n  },\n  {\n   \"name\": \"c: d\",\n   \"value\": \"x\",\n   \"expected\": "
+            "\"y\",\n   "
             "\"passed\": false\n  }\n ]\n}\n");
 }
 
