@@ -13,9 +13,9 @@ namespace {
 
 /// One module, followed step by step with its own projections.
 void follow(Section& page, const std::string& at, Index width, Index heads) {
-  constexpr Index batch = 2, length = 4;
-  const Index size = width / heads;  // D
-  nn::Init init{.seed = 3, .dtype = DType::f64};
+  GIVEN(given_sizes, constexpr Index batch = 2, length = 4);
+  GIVEN(given_size, const Index size = width / heads);  // D
+  GIVEN(given_init, nn::Init init{.seed = 3, .dtype = DType::f64});
   GIVEN(given_module,
         const nn::MultiHeadAttention module(init, {.width = width, .heads = heads, .bias = false, .deviation = 1.0}));
   const Mask mask = Mask::causal();
@@ -41,7 +41,7 @@ void follow(Section& page, const std::string& at, Index width, Index heads) {
   const Tensor joined = step("joined", "joined", SHOWN(reshape(permute(o, {0, 2, 1, 3}), {batch, length, width})));
   const Tensor output = step("output", "output", SHOWN(module.project(joined)));
 
-  page.put(at + "/given", {given_module, given_split, given_kv});
+  page.put(at + "/given", {given_sizes, given_size, given_init, given_module, given_split, given_kv});
   page.put(at + "/shapes", std::move(shapes));
   page.put(at + "/parameters", nn::count_parameters(module));
   page.put(at + "/heads", heads);
@@ -64,8 +64,8 @@ void many_heads(Section page) {
 }
 
 void order(Section page) {
-  constexpr Index length = 5, width = 8;
-  const Key key{.seed = 31};
+  GIVEN(given_sizes, constexpr Index length = 5, width = 8);
+  GIVEN(given_key, const Key key{.seed = 31});
   const Tensor x = page.show("x", SHOWN(normal(key.derive(0), {length, width}, 0, 1, DType::f64)));
   const Tensor shuffle = page.show("shuffle", SHOWN(tensor({3, 0, 4, 1, 2}, DType::i32)));
   const Tensor positions = page.show("positions", SHOWN(sinusoidal_positions(length, width, {}, DType::f64)));
@@ -87,7 +87,8 @@ void order(Section page) {
         return reshape(attention(four(q), four(k), four(v), {.mask = mask}).output, {length, width});
       });
   GIVEN(given_masks, const Mask all = Mask::all(), causal = Mask::causal());
-  page.put("given", {given_weight, given_weights, given_permuted, given_four, given_attend, given_masks});
+  page.put("given", {given_sizes, given_key, given_weight, given_weights, given_permuted, given_four, given_attend,
+                     given_masks});
   const auto compare = [&](const std::string& at, const Shown& of_permuted, const Shown& permuted_of) {
     page.show(at + "/of_permuted", of_permuted);
     page.show(at + "/permuted_of", permuted_of);

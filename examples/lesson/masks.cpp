@@ -84,7 +84,7 @@ void padding_mask(Section page) {
 }
 
 void causal_mask(Section page) {
-  const Key key{.seed = 11};
+  GIVEN(given_key, const Key key{.seed = 11});
   const Tensor x = page.show("x", SHOWN(normal(key.derive(0), {5, 4}, 0, 1, DType::f64)));
   GIVEN(given_wq, const Tensor w_q = normal(key.derive(1), {4, 4}, 0, 0.6, DType::f64));
   GIVEN(given_wk, const Tensor w_k = normal(key.derive(2), {4, 4}, 0, 0.6, DType::f64));
@@ -108,7 +108,7 @@ void causal_mask(Section page) {
     // How strongly output s follows input t: the norm of the block ∂out[s]/∂x[t] of the Jacobian [5, 4, 5, 4].
     GIVEN(given_j, const Tensor j = jacobian(x, attend));
     const Tensor influence = page.show(at + "/influence", SHOWN(sqrt(sum(j * j, {1, 3}))));
-    page.put("given", {given_wq, given_wk, given_wv, given_four, given_attend, given_j});
+    page.put("given", {given_key, given_wq, given_wk, given_wv, given_four, given_attend, given_j});
     return std::pair{change, influence};
   };
   const auto [change, influence] = run("causal", Mask::causal());

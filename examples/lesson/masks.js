@@ -91,7 +91,8 @@
   options.id = "causal-mask";
   show("causal");
   place(
-      "causal-figure", options, holder, code(`x = ${d.x.call}`), code(`other = ${d.other.call}`), given(d.given));
+      "causal-figure", options, holder, code(`x = ${d.x.call}`), code(`other = ${d.other.call}`), given(d.given),
+      element("p", {class: "note"}, both("mask is that of the switch.", "mask 由上面的开关决定。")));
 
   const c = d.convention, truth = (value) => (value ? "true" : "·");
   const table = (tensor, extra) =>

@@ -68,7 +68,7 @@ void three_tokens(Section page) {
 }
 
 void why_scale(Section page) {
-  constexpr Index draws = 2000, keys = 5;
+  GIVEN(given_sizes, constexpr Index draws = 2000, keys = 5);
   struct Expected {
     Index d;
     double deviation, largest, largest_scaled;
@@ -78,12 +78,12 @@ void why_scale(Section page) {
   for (const Expected& e : expected) {
     const Index d = e.d;
     const std::string at = fmt::format("d{}", d);
-    const Key key = Key{.seed = 7}.derive(static_cast<std::uint64_t>(d));
+    GIVEN(given_key, const Key key = Key{.seed = 7}.derive(static_cast<std::uint64_t>(d)));
     GIVEN(given_q, const Tensor q = normal(key.derive(0), {draws, 1, d}, 0, 1, DType::f64));
     GIVEN(given_k, const Tensor k = normal(key.derive(1), {draws, keys, d}, 0, 1, DType::f64));
     GIVEN(given_scores, const Tensor scores = reshape(matmul(q, transpose(k)), {draws, keys}));
     GIVEN(given_scaled, const Tensor scaled = scores / std::sqrt(static_cast<double>(d)));
-    page.put("given", {given_q, given_k, given_scores, given_scaled});
+    page.put("given", {given_sizes, given_key, given_q, given_k, given_scores, given_scaled});
     const auto show = [&](const std::string& which, const Tensor& s) {
       page.show(at + which + "/deviation", SHOWN(sqrt(variance(s))));
       page.show(at + which + "/largest", SHOWN(mean(max(softmax(s, -1), {1}))));
