@@ -38,8 +38,8 @@ const draw = (() => {
     const text = value.toFixed(digits);
     return Number(text) === 0 ? text.replace("-", "") : text.replace("-", "−");
   }
-  /** A whole number with its thousands apart. */
-  const whole = (n) => n.toLocaleString("en-US");
+  /** A whole number with its thousands apart, as nn::summary writes it. */
+  const whole = (n) => n.toLocaleString("en-US").replaceAll(",", "\u00a0");
   const superscript = (n) => String(n).replace(/[-\d]/g, (c) => (c === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[c]));
   /** A small number as 2.1·10⁻¹¹. */
   function tiny(value) {

@@ -22,9 +22,9 @@
             matrix(
                 d[kind].weights,
                 {name: "A", rows: tokens(), columns: tokens(), full: 0.5, off: hidden[kind], kind: "small"}),
-            matrix(d.values, {name: "V", rows: tokens(), kind: "v small", full: 0}),
+            matrix(d.values, {name: "V", rows: tokens(), kind: "v small", full: 0, call: false}),
             matrix(d[kind].output, {name: "O", rows: tokens(), kind: "v small", full: 0, call: false})),
-        code(`O = ${d[kind].output.call}`),
+        code(`V = ${d.values.call}`), code(`O = ${d[kind].output.call}`),
         element("p", {class: "note"}, notes[kind].map((node) => node.cloneNode(true))));
   }
   const options = choice(
