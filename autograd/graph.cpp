@@ -39,7 +39,8 @@ class Writer {
 
   std::string str() {
     for (std::size_t i = 0; i < tape_.nodes.size(); ++i) add_node(*tape_.nodes[i], fmt::format("n{}", i));
-    return "digraph tape {\n  node [shape=box, style=rounded];\n" + lines_ + "}\n";
+    return "digraph tape {\n  graph [ordering=in];\n  node [shape=box, style=\"rounded,filled\", fillcolor=white];\n" +
+           lines_ + "}\n";
   }
 
  private:
@@ -75,7 +76,12 @@ class Writer {
   }
 
   void add(const std::string& id, std::string_view kind, std::string_view title, std::string_view shapes) {
-    lines_ += fmt::format("  {} [class=\"{}\", label=\"{}\\n{}\"];\n", id, kind, escaped(title), shapes);
+    // In the drawing these are presentation attributes, to which any rule of a style sheet is prior.
+    std::string look;
+    if (kind.starts_with("leaf")) look += ", fillcolor=\"#d9eaf3\"";
+    if (kind.ends_with("watched")) look += ", penwidth=2";
+    if (kind == "constant") look += ", style=\"rounded,filled,dashed\", fontcolor=\"#5d6570\"";
+    lines_ += fmt::format("  {} [class=\"{}\", label=\"{}\\n{}\"{}];\n", id, kind, escaped(title), shapes, look);
   }
 
   detail::TapeState& tape_;

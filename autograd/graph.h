@@ -18,7 +18,8 @@ struct GraphName {
 
 /// The tape as a directed graph, a line a node and an edge, in the order of recording. A node shows its name if it has one,
 /// its op, and its outputs' shapes; a constant that a rule may read stands before the call that first used it. Nodes are of
-/// class "leaf", "op" or "constant", and "watched" besides where a gradient is kept, so that style sheets can tell them apart.
+/// class "leaf", "op" or "constant", and "watched" besides where a gradient is kept, so that style sheets can tell them apart; without one,
+/// leaves have a blue ground, constants a dashed frame, and what is watched a strong frame. Operands enter from left to right.
 /// Errors: a backward consumed the tape (pass {.keep = true} to it, or draw before); a name is given to a tensor that is not
 /// recorded on this tape.
 std::string graph_to_dot(const Tape& tape, const std::vector<GraphName>& names = {});

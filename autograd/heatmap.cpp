@@ -35,18 +35,19 @@ std::string padding(std::string_view text, std::size_t width) {
   return std::string(width - std::min(columns_of(text), width), ' ');
 }
 
-// Of the 256 colours, six levels a channel from 16 on: from the terminal's own ground to a strong blue or orange.
+// Of the 256 colours, from white to a strong blue or orange. Ground and ink are both set: on a dark terminal as on a light
+// one, pale is small.
 constexpr int levels = 7;
-constexpr int blues[levels] = {0, 17, 18, 24, 25, 31, 38};
-constexpr int oranges[levels] = {0, 52, 88, 94, 130, 166, 208};
-constexpr int white = 255, black = 16;
+constexpr int blues[levels] = {231, 195, 153, 117, 75, 33, 26};
+constexpr int oranges[levels] = {231, 230, 223, 216, 215, 208, 166};
+constexpr int white = 231, black = 16;
 
 std::string coloured(const std::string& cell, double value, double largest) {
-  const double part = std::isfinite(value) && largest > 0 ? std::abs(value) / largest : 0;
+  if (!std::isfinite(value)) return cell;
+  const double part = largest > 0 ? std::abs(value) / largest : 0;
   const int level = static_cast<int>(std::lround(part * (levels - 1)));
-  if (level == 0) return cell;
   const int ground = (value < 0 ? oranges : blues)[level];
-  return fmt::format("\x1b[48;5;{};38;5;{}m{}\x1b[0m", ground, level == levels - 1 ? black : white, cell);
+  return fmt::format("\x1b[48;5;{};38;5;{}m{}\x1b[0m", ground, level == levels - 1 ? white : black, cell);
 }
 
 void require_labels(const char* what, const std::vector<std::string>& labels, Index count) {
@@ -71,10 +72,13 @@ std::string heatmap(const Tensor& x, const std::vector<std::string>& rows, const
   std::vector<std::string> cells;
   double largest = 0;
   std::size_t cell_width = 0, label_width = 0;
-  for (const double value : values) {
-    cells.push_back(fmt::format("{:.2f}", std::abs(value) < 0.005 ? 0.0 : value));  // never "-0.00"
-    cell_width = std::max(cell_width, cells.back().size());
+  for (const double value : values)
     if (std::isfinite(value)) largest = std::max(largest, std::abs(value));
+  const bool extreme = largest >= 1e5 || (largest > 0 && largest < 0.005);  // two decimals would be wide, or all 0.00
+  for (const double value : values) {
+    const double near = std::abs(value) < 0.005 ? 0.0 : value;  // never "-0.00"
+    cells.push_back(extreme ? fmt::format("{:.3g}", value + 0.0) : fmt::format("{:.2f}", near));
+    cell_width = std::max(cell_width, cells.back().size());
   }
   for (const std::string& head : heads) cell_width = std::max(cell_width, columns_of(head));
   for (const std::string& row : rows) label_width = std::max(label_width, columns_of(row));

@@ -38,6 +38,8 @@ const draw = (() => {
     const text = value.toFixed(digits);
     return Number(text) === 0 ? text.replace("-", "") : text.replace("-", "−");
   }
+  /** A whole number with its thousands apart, as nn::summary writes it. */
+  const whole = (n) => n.toLocaleString("en-US").replaceAll(",", "\u00a0");
   const superscript = (n) => String(n).replace(/[-\d]/g, (c) => (c === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[c]));
   /** A small number as 2.1·10⁻¹¹. */
   function tiny(value) {
@@ -50,13 +52,30 @@ const draw = (() => {
   }
   const magnitude = (v) => (typeof v === "number" ? Math.abs(v) : 0);
 
+  /** Source text as one line that may break anywhere but inside its numbers. */
+  function code(text) {
+    const pieces = text.split(/((?<![\w.])-?\d[\w.]*,?)/);  // every second one is a number
+    return element(
+        "code", {class: "call"}, pieces.map((piece, i) => (i % 2 ? element("span", {class: "whole"}, piece) : piece)));
+  }
+
+  /** What the colours of pictures and tables mean, and of which numbers the largest has the strongest. */
+  function colours(en = "of its picture", zh = "该图") {
+    return element(
+        "p", {class: "note colours"}, element("span", {class: "swatch plus"}),
+        both("positive", "正"), element("span", {class: "swatch minus"}),
+        both(
+            `negative; the stronger, the nearer to the largest magnitude ${en}`,
+            `负；颜色越浓，越接近${zh}中最大的绝对值`));
+  }
+
   /**
    * A matrix [rows, columns] as a table on grounds as strong as its numbers. Options: name, rows, columns (labels), digits,
    * full (the magnitude of the strongest ground; 0: no grounds), off(i, j) (hidden by a mask), select(i, j), kind (classes).
    * The node has mark({row, column, cell}) to light some of it.
    */
   function matrix(tensor, options = {}) {
-    const [height, width] = tensor.shape.length === 1 ? [1, tensor.shape[0]] : tensor.shape.slice(-2);
+    const [height, width] = [1, 1, ...tensor.shape].slice(-2);  // a scalar is one cell, a vector one row
     const digits = options.digits ?? digitsOf(tensor, 3);
     const full = options.full ?? Math.max(...tensor.values.map(magnitude));
     const cells = [], rowHeads = [], columnHeads = [];
@@ -103,7 +122,7 @@ const draw = (() => {
         element("tbody", {}, body));
     const node = element(
         "div", {class: `matrix ${options.kind ?? ""}`}, element("div", {class: "scroll"}, table),
-        options.call !== false && tensor.call && element("code", {class: "call"}, tensor.call));
+        options.call !== false && tensor.call && code(tensor.call));
     node.mark = ({row, column, cell}) => {
       cells.forEach((line, i) => line.forEach((td, j) => {
         td.classList.toggle("lit", i === row || j === column);
@@ -196,7 +215,11 @@ const draw = (() => {
       const marks = [];
       const step = Math.max(1, Math.ceil((Math.log10(high) - Math.log10(low)) / 6));
       for (let e = Math.ceil(Math.log10(low) - 1e-9); 10 ** e <= high * 1.0001; e += step) marks.push(10 ** e);
-      return marks;
+      if (marks.length > 1) return marks;
+      const first = Math.floor(Math.log10(low)), finer = [];
+      for (const power of [first, first + 1])
+        finer.push(...[1, 2, 5].map((m) => m * 10 ** power).filter((v) => low <= v && v <= high));
+      if (finer.length > 1) return finer;  // else the span is so small that even steps look even
     }
     const raw = (high - low) / 5, unit = 10 ** Math.floor(Math.log10(raw));
     const step = [1, 2, 5, 10].map((m) => m * unit).find((s) => s >= raw);
@@ -205,23 +228,27 @@ const draw = (() => {
     return marks;
   }
   function tickText(v, log) {
-    if (log && (v >= 1000 || v < 0.01)) return `10${superscript(Math.round(Math.log10(v)))}`;
+    if (log && (v >= 1000 || v < 0.01) && Math.abs(Math.log10(v) % 1) < 1e-9)
+      return `10${superscript(Math.round(Math.log10(v)))}`;
+    if (Math.abs(v) >= 1000) return whole(Number(v.toPrecision(3))).replace("-", "−");
     return v !== 0 && Math.abs(v) < 0.001 ? v.toExponential(0).replace("-", "−") :
                                             String(Number(v.toPrecision(3))).replace("-", "−");
   }
 
   /**
-   * Lines over a common x. series: [{name, points: [[x, y], …], shade, faint}]; x and y: {name, log, low, high}. Pointer or
-   * cursor keys read the values off.
+   * Lines over a common x. series: [{name, points: [[x, y], …], shade, level}]; a level is a number that holds for every x,
+   * in place of points. x and y: {name, log, low, high}. Pointer or cursor keys go from point to point and read off the
+   * series that have one there, and the levels.
    */
   function chart({series, x, y, height = 240, en, zh}) {
-    const all = series.flatMap((s) => s.points);
+    const steps = [...new Set(series.flatMap((s) => (s.points ?? []).map((p) => p[0])))].sort((a, b) => a - b);
+    const values = series.map((s) => new Map(s.points ?? []));
+    const all = series.flatMap((s) => s.points ?? [[steps[0], s.level]]);
     const within =
         (axis, k) => [axis.low ?? Math.min(...all.map((p) => p[k])), axis.high ?? Math.max(...all.map((p) => p[k]))];
     const [x0, x1] = within(x, 0), [y0, y1] = within(y, 1);
     const scale = (v, low, high, log) =>
         (log ? Math.log(v / low) / Math.log(high / low) : (v - low) / (high - low || 1));
-    const longest = series.reduce((a, b) => (b.points.length > a.points.length ? b : a));
     const readout = element("span", {class: "readout", "aria-live": "polite"});
     const holder = element("div", {class: "canvas"});
     let chosen = 0;
@@ -238,25 +265,27 @@ const draw = (() => {
         svg.append(element("text", {x: px(v), y: height - bottom + 18, "text-anchor": "middle"}, tickText(v, x.log)));
       for (const s of series)
         svg.append(element("path", {
-          class: `shade-${s.shade}${s.faint ? " faint" : ""}`,
-          d: s.points.map((p, i) => `${i ? "L" : "M"}${px(p[0]).toFixed(1)} ${py(p[1]).toFixed(1)}`).join("")
+          class: `shade-${s.shade}${s.points ? "" : " level"}`,
+          d: (s.points ?? [[x0, s.level], [x1, s.level]]).map((p, i) => `${i ? "L" : "M"}${px(p[0]).toFixed(1)} ${py(p[1]).toFixed(1)}`).join("")
         }));
       const marks = element("g");
       svg.append(marks);
       const read = (i) => {
-        chosen = Math.max(0, Math.min(longest.points.length - 1, i));
-        const v = longest.points[chosen][0];
+        chosen = Math.max(0, Math.min(steps.length - 1, i));
+        const v = steps[chosen];
         marks.replaceChildren(element("line", {class: "cursor", x1: px(v), x2: px(v), y1: top, y2: height - bottom}));
-        const texts = series.map((s) => {
-          const p = s.points.reduce((a, b) => (Math.abs(b[0] - v) < Math.abs(a[0] - v) ? b : a));
-          if (!s.faint) marks.append(element("circle", {class: `shade-${s.shade}`, cx: px(p[0]), cy: py(p[1]), r: 4}));
-          return [" · ", ...s.name.map((n) => n.cloneNode(true)), ` ${Number(p[1].toPrecision(4))}`];
+        const texts = series.map((s, k) => {
+          const value = s.level ?? values[k].get(v);
+          if (value === undefined) return [];
+          if (s.points) marks.append(element("circle", {class: `shade-${s.shade}`, cx: px(v), cy: py(value), r: 4}));
+          const text = Math.abs(value) >= 1000 ? whole(Math.round(value)) : String(Number(value.toPrecision(4)));
+          return [" · ", ...s.name.map((n) => n.cloneNode(true)), ` ${text}`];
         });
-        readout.replaceChildren(...x.name.map((n) => n.cloneNode(true)), ` ${v}`, ...texts.flat());
+        readout.replaceChildren(...x.name.map((n) => n.cloneNode(true)), ` ${whole(v)}`, ...texts.flat());
       };
       svg.addEventListener("pointermove", (event) => {
         const at = ((event.clientX - svg.getBoundingClientRect().left) / svg.getBoundingClientRect().width) * width;
-        const gaps = longest.points.map((p) => Math.abs(px(p[0]) - at));
+        const gaps = steps.map((x) => Math.abs(px(x) - at));
         read(gaps.indexOf(Math.min(...gaps)));
       });
       svg.addEventListener("keydown", (event) => {
@@ -273,7 +302,7 @@ const draw = (() => {
         "div", {class: "legend"},
         series.map(
             (s) => element(
-                "span", {class: `shade-${s.shade}`}, element("span", {class: "key"}),
+                "span", {class: `shade-${s.shade}`}, element("span", {class: s.points ? "key" : "key level"}),
                 s.name.map((n) => n.cloneNode(true)))));
     return element(
         "div", {class: "chart"}, element("span", {class: "readout"}, y.name), holder, series.length > 1 && legend,
@@ -308,5 +337,5 @@ const draw = (() => {
     setTheme("auto");
   }
 
-  return {element, both, label, number, tiny, matrix, choice, heat, chart, start};
+  return {element, both, label, number, tiny, code, colours, whole, matrix, choice, heat, chart, start};
 })();

@@ -32,12 +32,6 @@ Tensor differences(const Tensor& x, Loss f) {
   return tensor(slopes, x.shape());
 }
 
-/// softmax of the scores that a token may see: those at and before it.
-Tensor causal_weights(const Tensor& scores) {
-  const Tensor keep = Mask::causal().keep_tensor({1, 1, scores.size(0), scores.size(1)});
-  return softmax(where(reshape(keep, scores.shape()), scores, -INFINITY), -1);
-}
-
 /// Two weights, two values: small enough for a pencil.
 void by_hand(Section& page) {
   Tape tape;
@@ -45,7 +39,8 @@ void by_hand(Section& page) {
   const Tensor a = tape.watch(page.show("hand/a", SHOWN(tensor({{0.25, 0.75}}, DType::f64))));
   const Tensor o = page.show("hand/o", SHOWN(matmul(a, v)));
   const Tensor loss = page.show("hand/loss", SHOWN(sum(o * tensor({{1, 2}}, DType::f64))));  // O₁ + 2 O₂
-  const Gradients gradients = tape.backward(loss);
+  GIVEN(given_gradients, const Gradients gradients = tape.backward(loss));
+  page.put("hand/given", {given_gradients});
   page.equal("by hand: the gradient of the two weights", page.show("hand/da", SHOWN(gradients.of(a))), {10, 22});
 }
 
@@ -67,15 +62,23 @@ void backward(Section page) {
   const Tensor w_v = tensor({{0.6, 1.6}, {-1.2, 0.2}, {0.4, -0.8}, {1, 1.4}}, DType::f64);
 
   // One line a step, each from what the step before made, so that a gradient can be checked from there on.
-  const auto loss_of_o = [](const Tensor& o) { return 0.5 * sum(o * o); };  // dO = O
-  const auto loss_of_a = [&](const Tensor& a, const Tensor& v) { return loss_of_o(matmul(a, v)); };
-  const auto loss_of_s = [&](const Tensor& s, const Tensor& v) { return loss_of_a(causal_weights(s), v); };
-  const auto loss_of_qkv = [&](const Tensor& q, const Tensor& k, const Tensor& v) {
-    return loss_of_s(matmul(q, transpose(k)) / std::sqrt(2.0), v);
-  };
-  const auto loss_of_x = [&](const Tensor& x, const Tensor& a, const Tensor& b, const Tensor& c) {
-    return loss_of_qkv(matmul(x, a), matmul(x, b), matmul(x, c));
-  };
+  GIVEN(given_keep, const Tensor keep = reshape(Mask::causal().keep_tensor({1, 1, 3, 3}), {3, 3}));
+  GIVEN(
+      given_o, const auto loss_of_o = [](const Tensor& o) { return 0.5 * sum(o * o); });  // dO = O
+  GIVEN(
+      given_a, const auto loss_of_a = [&](const Tensor& a, const Tensor& v) { return loss_of_o(matmul(a, v)); });
+  GIVEN(
+      given_s, const auto loss_of_s = [&](const Tensor& s, const Tensor& v) {
+        return loss_of_a(softmax(where(keep, s, -INFINITY), -1), v);
+      });
+  GIVEN(
+      given_qkv, const auto loss_of_qkv = [&](const Tensor& q, const Tensor& k, const Tensor& v) {
+        return loss_of_s(matmul(q, transpose(k)) / std::sqrt(2.0), v);
+      });
+  GIVEN(
+      given_x, const auto loss_of_x = [&](const Tensor& x, const Tensor& a, const Tensor& b, const Tensor& c) {
+        return loss_of_qkv(matmul(x, a), matmul(x, b), matmul(x, c));
+      });
 
   Tape tape;
   const Tensor e = page.show("E", SHOWN(tape.watch(table)));
@@ -87,40 +90,50 @@ void backward(Section page) {
   const Tensor k = tape.watch(page.show("K", SHOWN(matmul(x, wk))));
   const Tensor v = tape.watch(page.show("V", SHOWN(matmul(x, wv))));
   const Tensor s = tape.watch(page.show("S", SHOWN(matmul(q, transpose(k)) / std::sqrt(2.0))));
-  const Tensor a = tape.watch(page.show("A", SHOWN(causal_weights(s))));
+  const Tensor a = tape.watch(page.show("A", SHOWN(softmax(where(keep, s, -INFINITY), -1))));
   const Tensor o = tape.watch(page.show("O", SHOWN(matmul(a, v))));
   const Tensor loss = page.show("loss", SHOWN(0.5 * sum(o * o)));
 
   const std::vector<GraphName> names{{"E", e}, {"W_Q", wq}, {"W_K", wk}, {"W_V", wv}, {"X", x}, {"Q", q},
                                      {"K", k}, {"V", v},    {"S", s},    {"A", a},    {"O", o}, {"loss", loss}};
-  page.put("tape", {{"call", "graph_to_svg(tape, names)"},
-                    {"svg", graph_to_svg(tape, names).value_or("")},  // empty without Graphviz: the text is shown
+  GIVEN(given_svg, const std::optional<std::string> svg = graph_to_svg(tape, names));
+  page.put("tape", {{"call", given_svg},
+                    {"svg", svg.value_or("")},  // empty without Graphviz: the text is shown
                     {"dot", graph_to_dot(tape, names)}});
   const std::vector<std::string_view> calls = tape.names();
   page.equal("the tape holds five matrix products",
              static_cast<double>(std::count(calls.begin(), calls.end(), "matmul")), 5);
-  const Gradients g = tape.backward(loss);
+  GIVEN(given_g, const Gradients g = tape.backward(loss));
 
-  const auto gradient = [&](const std::string& name, const Tensor& at, Loss f) {
-    const Tensor analytic = page.show("d" + name, Shown{"gradients.of(…)", g.of(at)});
-    const Tensor numeric = differences(at.detach(), f);
-    const double gap = distance(analytic, numeric);
-    page.put("d" + name + "/differences", drawing::to_json(numeric));
+  const auto gradient = [&](const std::string& name, const Shown& analytic, const Shown& numeric) {
+    page.show("d" + name, analytic);
+    const double gap = distance(analytic.value, numeric.value);
+    page.show("d" + name + "/differences", numeric);
     page.put("d" + name + "/distance", drawing::rounded(gap));
     page.at_most("d" + name + " against finite differences", gap, 1e-8);
   };
-  const Tensor xd = x.detach(), qd = q.detach(), kd = k.detach(), vd = v.detach();
-  gradient("O", o, loss_of_o);
-  gradient("A", a, [&](const Tensor& t) { return loss_of_a(t, vd); });
-  gradient("V", v, [&](const Tensor& t) { return loss_of_qkv(qd, kd, t); });
-  gradient("S", s, [&](const Tensor& t) { return loss_of_s(t, vd); });
-  gradient("Q", q, [&](const Tensor& t) { return loss_of_qkv(t, kd, vd); });
-  gradient("K", k, [&](const Tensor& t) { return loss_of_qkv(qd, t, vd); });
-  gradient("Wq", wq, [&](const Tensor& t) { return loss_of_x(xd, t, w_k, w_v); });
-  gradient("Wk", wk, [&](const Tensor& t) { return loss_of_x(xd, w_q, t, w_v); });
-  gradient("Wv", wv, [&](const Tensor& t) { return loss_of_x(xd, w_q, w_k, t); });
-  gradient("X", x, [&](const Tensor& t) { return loss_of_x(t, w_q, w_k, w_v); });
-  gradient("E", e, [&](const Tensor& t) { return loss_of_x(embedding(t, ids), w_q, w_k, w_v); });
+  GIVEN(given_detached, const Tensor xd = x.detach(), qd = q.detach(), kd = k.detach(), vd = v.detach());
+  page.put("given", {given_keep, given_g, given_detached, given_o, given_a, given_s, given_qkv, given_x});
+  gradient("O", SHOWN(g.of(o)), SHOWN(differences(o.detach(), loss_of_o)));
+  gradient("A", SHOWN(g.of(a)), SHOWN(differences(a.detach(), [&](const Tensor& t) { return loss_of_a(t, vd); })));
+  gradient("V", SHOWN(g.of(v)),
+           SHOWN(differences(v.detach(), [&](const Tensor& t) { return loss_of_qkv(qd, kd, t); })));
+  gradient("S", SHOWN(g.of(s)), SHOWN(differences(s.detach(), [&](const Tensor& t) { return loss_of_s(t, vd); })));
+  gradient("Q", SHOWN(g.of(q)),
+           SHOWN(differences(q.detach(), [&](const Tensor& t) { return loss_of_qkv(t, kd, vd); })));
+  gradient("K", SHOWN(g.of(k)),
+           SHOWN(differences(k.detach(), [&](const Tensor& t) { return loss_of_qkv(qd, t, vd); })));
+  gradient("Wq", SHOWN(g.of(wq)),
+           SHOWN(differences(wq.detach(), [&](const Tensor& t) { return loss_of_x(xd, t, w_k, w_v); })));
+  gradient("Wk", SHOWN(g.of(wk)),
+           SHOWN(differences(wk.detach(), [&](const Tensor& t) { return loss_of_x(xd, w_q, t, w_v); })));
+  gradient("Wv", SHOWN(g.of(wv)),
+           SHOWN(differences(wv.detach(), [&](const Tensor& t) { return loss_of_x(xd, w_q, w_k, t); })));
+  gradient("X", SHOWN(g.of(x)),
+           SHOWN(differences(x.detach(), [&](const Tensor& t) { return loss_of_x(t, w_q, w_k, w_v); })));
+  gradient(
+      "E", SHOWN(g.of(e)),
+      SHOWN(differences(e.detach(), [&](const Tensor& t) { return loss_of_x(embedding(t, ids), w_q, w_k, w_v); })));
   const Tensor unused = concat({slice(g.of(e), 0, 1, 2), slice(g.of(e), 0, 3, 5)}, 0);
   page.equal("tokens that the sentence does not use have gradient exactly 0", unused, std::vector<double>(12, 0.0));
 }

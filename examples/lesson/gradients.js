@@ -5,8 +5,9 @@
   place(
       "backward-hand",
       row(matrix(h.a, {name: "a", full: 0}), matrix(h.v, {name: "V", kind: "v", full: 0}),
-          matrix(h.o, {name: "O", full: 0}), matrix({...h.loss, shape: [1]}, {name: named("loss"), full: 0}),
-          matrix(h.da, {name: "da", full: 22})));
+          matrix(h.o, {name: "O", full: 0}), matrix(h.loss, {name: "loss", full: 0}),
+          matrix(h.da, {name: "da", full: 22})),
+      given(h.given));
 
   const weight = (letter) => ["dW", element("sub", {}, letter)];
   // Each gradient: its name, rule, and the gradients and values that the rule reads.
@@ -54,23 +55,41 @@
     },
   };
   const full = Math.max(...Object.keys(rules).flatMap((key) => d[key].values.map(Math.abs)));
+  const narrow = matchMedia("(max-width: 40rem)");
   const panel = element("div", {class: "panel", id: "rule", "aria-live": "polite"});
   const cards = {};
-  const shaped = (tensor, value) => ({...tensor, shape: value.shape});
+  /** Text in which _Q is a subscript. */
+  const subscripts = (text) =>
+      text.split(/_(\w)/).map((piece, i) => (i % 2 ? element("sub", {}, piece) : piece));
+  let shown = "dS";
   function show(key) {
+    shown = key;
     const {name, rule, why} = rules[key], g = d[key];
     const copy = () => name.map((part) => (part.cloneNode ? part.cloneNode(true) : part));
     panel.replaceChildren(
-        element("p", {class: "rule"}, rule), element("p", {class: "note"}, both(...why)),
+        element("p", {class: "rule"}, subscripts(rule)), element("p", {class: "note"}, both(...why)),
         row(matrix(g, {name: copy(), kind: "small", full}),
-            matrix(shaped(g.differences, g), {name: both("differences", "有限差分"), kind: "small", full})),
-        call("(f(x + h) - f(x - h)) / (2 * h)"),
+            matrix(g.differences, {name: both("differences", "有限差分"), kind: "small", full})),
         element("p", {class: "note"}, both(`largest distance ${tiny(g.distance)}`, `最大差别 ${tiny(g.distance)}`)));
     for (const [other, card] of Object.entries(cards)) {
       card.setAttribute("aria-pressed", other === key);
       card.classList.toggle("read", rules[key].reads.includes(other));
     }
   }
+  /** Where there is no room beside them, the panel stands right below the card's line. */
+  function settle() {
+    if (narrow.matches)
+      cards[shown].parentElement.after(panel);
+    else
+      flow.after(panel);
+  }
+  const choose = (key) => {
+    show(key);
+    if (narrow.matches) {
+      settle();
+      cards[key].scrollIntoView({block: "nearest"});
+    }
+  };
   const card = (key) => {
     const node = element(
         "div", {
@@ -78,8 +97,8 @@
           tabindex: 0,
           class: "card",
           "data-key": key,
-          onclick: () => show(key),
-          onpointerenter: (event) => event.pointerType === "mouse" && show(key),
+          onclick: () => choose(key),
+          onpointerenter: (event) => event.pointerType === "mouse" && !narrow.matches && show(key),
           onfocus: () => show(key)
         },
         matrix(d[key], {name: rules[key].name, kind: "small", full, call: false, digits: 2}),
@@ -110,8 +129,16 @@
   place(
       "backward-flow", heading("Forward", "前向"), forward,
       element("h4", {style: "margin-top:1.75rem"}, both("Backward", "反向")),
-      element("div", {class: "backward"}, flow, panel));
-  show("dS");
+      element("div", {class: "backward"}, flow, panel), draw.colours("of all gradients", "所有梯度"),
+      element(
+          "p", {class: "note"},
+          both(
+              "differences(x, f) is (f(x + h) − f(x − h)) ∕ 2h for each element of x, with h = 1e-5; table, w_q, w_k and w_v are the numbers of E and of the three W.",
+              "differences(x, f) 对 x 的每个元素是 (f(x + h) − f(x − h)) ∕ 2h，h = 1e-5；table、w_q、w_k、w_v 就是 E 与三个 W 的数字。")),
+      given(d.given));
+  show(shown);
+  settle();
+  narrow.addEventListener("change", settle);
 
   const tape = element("div", {class: "tape"});
   if (d.tape.svg)
@@ -120,7 +147,7 @@
     tape.append(element("pre", {}, d.tape.dot));
   label(tape, "The tape as a graph, from the embedding to the loss", "磁带的图，从嵌入到损失");
   tape.setAttribute("role", "img");
-  place("backward-tape", element("div", {class: "scroll"}, tape), call(d.tape.call));
+  place("backward-tape", element("div", {class: "scroll"}, tape), code(d.tape.call));
 })();
 
 // ---- the picture on top: one run forward, and its gradients back -------------------------------------------------------
@@ -146,6 +173,8 @@
               "上面一行：三个词元穿过注意力；下面一行：梯度原路返回。第 8 站用数字讲述它。")));
 })();
 
+document.getElementById("journey").after(draw.colours());
+
 // ---- 9 distance ------------------------------------------------------------------------------------------------------
 (function distance() {
   const d = data.reach, points = (tensor) => tensor.values.map((value, n) => [n, value]);
@@ -165,7 +194,18 @@
         en: "Gradient magnitude against distance: level for attention, falling for the recurrent net",
         zh: "梯度大小随距离的变化：注意力持平，循环网络下降"
       }),
-      call(d.attention.call), call(d.recurrent.call), call(d.cell));
+      code(d.attention.call), code(d.recurrent.call),
+      element(
+          "p", {class: "note"},
+          both(
+              "At n = 0 attention stands about ten times higher: the last token is the query too, and moves all weights at once; any other moves only its own key and value.",
+              "n = 0 处注意力高出约十倍：最后一个词元同时也是问题，会一下子移动所有权重；其余词元只移动自己的钥匙和内容。")),
+      element(
+          "p", {class: "note"},
+          both(
+              "by_distance(net) takes the norm of the gradient of ⟨O, r⟩ at each distance, r random, and its mean over the sequences; recurrent steps its state with cell, attended is one head of causal attention.",
+              "by_distance(net) 取每个距离上 ⟨O, r⟩（r 随机）的梯度范数，再对序列求平均；recurrent 用 cell 逐步更新状态，attended 是一个因果注意力头。")),
+      given(d.given));
 })();
 
 document.getElementById("footer").append(...both(

@@ -2,12 +2,21 @@
 // ---- 6 many heads ----------------------------------------------------------------------------------------------------
 (function heads() {
   const holder = element("div", {"aria-live": "polite"}), positions = ["1", "2", "3", "4"];
+  const names = {
+    heads: "各头",
+    scores: "得分",
+    weights: "权重",
+    outputs: "各头输出",
+    joined: "拼接",
+    output: "输出"
+  };
   let size = "two", batch = 0;
   function show() {
     const d = data.heads[size];
     const shapes = element(
         "div", {class: "shapes"},
-        d.shapes.map((s) => [element("span", {}, s.name), element("span", {class: "shape"}, s.shape), call(s.call)]));
+        d.shapes.map((s) => [element("span", {}, names[s.name] ? both(s.name, names[s.name]) : s.name),
+                             element("span", {class: "shape"}, s.shape), code(s.call)]));
     const tables = Array.from({length: d.heads}, (_, h) => matrix({...pick(d.weights, batch, h)}, {
                                                    name: both(`head ${h + 1}`, `第 ${h + 1} 个头`),
                                                    rows: positions,
@@ -19,7 +28,7 @@
                                                    call: false
                                                  }));
     holder.replaceChildren(
-        shapes, row(tables), call(d.weights.call),
+        shapes, row(tables), code(d.weights.call), given(d.given),
         element(
             "p", {class: "note"},
             both(
@@ -63,10 +72,10 @@
       "div", {}, heading(en, zh),
       row(element(
               "div", {class: "matrix"}, element("span", {class: "note"}, "f(P x)"),
-              small(c.of_permuted, "Output of the permuted input", "打乱后的输入的输出"), call(c.of_permuted.call)),
+              small(c.of_permuted, "Output of the permuted input", "打乱后的输入的输出"), code(c.of_permuted.call)),
           element(
               "div", {class: "matrix"}, element("span", {class: "note"}, "P f(x)"),
-              small(c.permuted_of, "Permuted output", "打乱后的输出"), call(c.permuted_of.call))),
+              small(c.permuted_of, "Permuted output", "打乱后的输出"), code(c.permuted_of.call))),
       element(
           "p", {}, both("largest difference ", "最大差别 "),
           element("b", {}, c.distance < 1e-6 ? tiny(c.distance) : number(c.distance))));
@@ -77,7 +86,10 @@
           "div", {class: "columns thirds"}, pair("Without positions", "没有位置", d.plain),
           pair("With sinusoidal positions", "加上正弦位置", d.placed),
           pair("Causal, without positions", "因果，没有位置", d.causal)),
-      element("p", {class: "note"}, both(`P puts the rows in the order ${rows}.`, `P 把行排成 ${rows} 的次序。`)));
+      draw.colours(),
+      element("p", {class: "note"}, both(`P puts the rows in the order ${rows}.`, `P 把行排成 ${rows} 的次序。`)),
+      code(`x = ${d.x.call}`), code(`shuffle = ${d.shuffle.call}`), code(`positions = ${d.positions.call}`),
+      given(d.given));
   place(
       "order-table", heat({
         rows: d.table.shape[1],
@@ -90,7 +102,7 @@
             `position ${j}, feature ${i}: ${number(at(d.table, j, i))}`,
             `位置 ${j}，特征 ${i}：${number(at(d.table, j, i))}`)
       }),
-      call(d.table.call),
+      code(d.table.call),
       element(
           "p", {class: "note"},
           both(

@@ -12,11 +12,23 @@ namespace capstan::lesson {
 Section::Section(std::string name, Json& page, std::vector<Check>& checks)
     : name_(std::move(name)), data_(page[name_]), checks_(checks) {}
 
-Tensor Section::show(const std::string& key, const Shown& shown) {
+Json to_json(const Shown& shown) {
   Json value = drawing::to_json(shown.value);
   value["call"] = shown.call;
-  put(key, std::move(value));
+  return value;
+}
+
+Tensor Section::show(const std::string& key, const Shown& shown) {
+  put(key, to_json(shown));
   return shown.value;
+}
+
+Json refused(const char* call, FunctionRef<void()> run) {
+  std::string message;
+  try {
+    run();
+  } catch (const Error& error) { message = error.what(); }
+  return {{"call", call}, {"error", message}};
 }
 
 void Section::put(const std::string& key, Json value) { data_[Json::json_pointer("/" + key)] = std::move(value); }
@@ -30,7 +42,7 @@ void Section::equal(const std::string& claim, const Tensor& value, const std::ve
   for (const double x : expected) wanted.push_back(drawing::rounded(x));
   for (std::size_t i = 0; passed && i < got.size(); ++i)
     passed = got[i] == expected[i] || std::abs(got[i] - expected[i]) <= tolerance;
-  add(claim, std::move(values), std::move(wanted), passed);
+  add(claim, std::move(values), std::move(wanted), passed, tolerance);
 }
 
 void Section::equal(const std::string& claim, const Tensor& value, const Tensor& expected, double tolerance) {
@@ -39,23 +51,23 @@ void Section::equal(const std::string& claim, const Tensor& value, const Tensor&
 
 void Section::equal(const std::string& claim, double value, double expected, double tolerance) {
   const bool passed = value == expected || std::abs(value - expected) <= tolerance;
-  add(claim, drawing::rounded(value), drawing::rounded(expected), passed);
+  add(claim, drawing::rounded(value), drawing::rounded(expected), passed, tolerance);
 }
 
 void Section::equal(const std::string& claim, const std::string& value, const std::string& expected) {
-  add(claim, value, expected, value == expected);
+  add(claim, value, expected, value == expected, std::nullopt);
 }
 
 void Section::at_most(const std::string& claim, double value, double bound) {
-  add(claim, drawing::rounded(value), fmt::format("at most {}", bound), value <= bound);
+  add(claim, drawing::rounded(value), fmt::format("at most {}", bound), value <= bound, 0);
 }
 
 void Section::at_least(const std::string& claim, double value, double bound) {
-  add(claim, drawing::rounded(value), fmt::format("at least {}", bound), value >= bound);
+  add(claim, drawing::rounded(value), fmt::format("at least {}", bound), value >= bound, 0);
 }
 
-void Section::add(const std::string& claim, Json value, Json expected, bool passed) {
-  checks_.push_back({fmt::format("{}: {}", name_, claim), std::move(value), std::move(expected), passed});
+void Section::add(const std::string& claim, Json value, Json expected, bool passed, std::optional<double> tolerance) {
+  checks_.push_back({fmt::format("{}: {}", name_, claim), std::move(value), std::move(expected), passed, tolerance});
 }
 
 double distance(const Tensor& a, const Tensor& b) {
@@ -99,9 +111,11 @@ Lesson make_lesson() {
 
 std::string to_json(const std::vector<Check>& checks) {
   Json list = Json::array();
-  for (const Check& check : checks)
+  for (const Check& check : checks) {
     list.push_back(
         {{"name", check.name}, {"value", check.value}, {"expected", check.expected}, {"passed", check.passed}});
+    if (check.tolerance) list.back()["tolerance"] = *check.tolerance;
+  }
   return Json{{"checks", std::move(list)}}.dump(1) + '\n';
 }
 

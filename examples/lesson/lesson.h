@@ -2,8 +2,10 @@
 // Not for: what the page says (lesson.html) and how it shows (lesson.js); those compute nothing.
 #pragma once
 
+#include <capstan/autograd/function_ref.h>
 #include <capstan/autograd/tensor.h>
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +24,16 @@ struct Shown {
 /// Shown of an expression: what the page prints as the call is what was compiled.
 #define SHOWN(...) \
   ::capstan::lesson::Shown { #__VA_ARGS__, (__VA_ARGS__) }
+/// A declaration and, under the name `text`, its source: the page prints it beside the calls that use what it declares.
+#define GIVEN(text, ...) \
+  __VA_ARGS__;           \
+  const char* const text = #__VA_ARGS__
+/// {"call", "error"} of an expression that must throw; the error is empty if it does not.
+#define REFUSED(...) ::capstan::lesson::refused(#__VA_ARGS__, [&] { static_cast<void>(__VA_ARGS__); })
+Json refused(const char* call, FunctionRef<void()> run);
+
+/// {"shape", "values", "call"}
+Json to_json(const Shown& shown);
 
 /// One claim of the page, held against a run.
 struct Check {
@@ -29,6 +41,7 @@ struct Check {
   Json value;
   Json expected;
   bool passed = false;
+  std::optional<double> tolerance = std::nullopt;  // of numbers; 0 for bounds
 };
 
 /// Numbers of one section go into the page's data under its name, its claims into the checks.
@@ -49,7 +62,7 @@ class Section {
   void at_least(const std::string& claim, double value, double bound);
 
  private:
-  void add(const std::string& claim, Json value, Json expected, bool passed);
+  void add(const std::string& claim, Json value, Json expected, bool passed, std::optional<double> tolerance);
 
   std::string name_;
   Json& data_;
@@ -76,7 +89,7 @@ struct Lesson {
 };
 Lesson make_lesson();
 
-/// {"checks": [{"name", "value", "expected", "passed"}, …]}
+/// {"checks": [{"name", "value", "expected", "passed", "tolerance" if they are numbers}, …]}
 std::string to_json(const std::vector<Check>& checks);
 
 }  // namespace capstan::lesson

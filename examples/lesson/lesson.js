@@ -1,11 +1,13 @@
 
 // The lesson: stations 1 to 3, and what all stations use. Every number shown is one of `data`.
-const {element, both, label, number, tiny, matrix, choice, heat, chart} = draw;
+const {element, both, label, number, tiny, code, matrix, choice, heat, chart} = draw;
 const place = (id, ...children) => document.getElementById(id).replaceChildren(...children.flat());
-const call = (text) => element("code", {class: "call"}, text);
+/** What the names in the calls above it stand for, as it was compiled. */
+const given = (calls) => element(
+    "details", {class: "given"}, element("summary", {}, both("What the names stand for", "这些名字指什么")),
+    calls.map(code));
 const heading = (en, zh) => element("h4", {}, both(en, zh));
 const row = (...children) => element("div", {class: "row"}, children);
-const named = (base, sub) => (sub ? [base, element("sub", {}, sub)] : [base]);
 /** Element [i, j, …] of a tensor. */
 const at = (tensor, ...index) => tensor.values[index.reduce((offset, i, axis) => offset * tensor.shape[axis] + i, 0)];
 /** One matrix of a stack of them. */
@@ -31,7 +33,6 @@ function pick(tensor, ...index) {
   const d = data.three, tokens = ["小猫", "喜欢", "小鱼"], english = ["cat", "likes", "fish"];
   const head = (i) => element("span", {}, tokens[i], element("span", {lang: "en", class: "gloss"}, ` ${english[i]}`));
   const heads = () => tokens.map((_, i) => head(i));
-  const short = () => tokens.map((token) => token);
   let mask = "all", cell = [1, 2];
   const q = matrix(d.q, {name: "Q", rows: heads(), kind: "q", full: 0});
   const k = matrix(d.k, {name: "K", rows: heads(), kind: "k", full: 0});
@@ -40,7 +41,8 @@ function pick(tensor, ...index) {
   const panel = element("div", {class: "panel", id: "terms", "aria-live": "polite"});
   let scores, weights, output;
 
-  const term = (en, zh, ...what) => [element("dt", {}, both(en, zh)), element("dd", {}, what)];
+  const term = (en, zh, name, tensor, ...what) =>
+      [element("dt", {}, both(en, zh)), element("dd", {}, what, code(`${name} = ${tensor.call}`))];
   const bold = (x) => element("b", {}, x);
   const colour = (kind, x) => element("span", {class: `${kind}-text`}, x);
   function steps() {
@@ -50,18 +52,18 @@ function pick(tensor, ...index) {
     const values = [0, 1].map((c) => [c ? " + " : "", number(at(d.products, i, j, c), 0)]);
     const list = element(
         "dl", {class: "steps"},
-        term("dot product", "点积", products, " = ", values, " = ", bold(number(at(d.scores, i, j), 0))),
-        term("÷ √2", "÷ √2", number(at(d.scores, i, j), 0), " ÷ √2 = ", bold(number(at(d.scaled, i, j)))),
+        term("dot product", "点积", "scores", d.scores, products, " = ", values, " = ", bold(number(at(d.scores, i, j), 0))),
+        term("÷ √2", "÷ √2", "scaled", d.scaled, number(at(d.scores, i, j), 0), " ÷ √2 = ", bold(number(at(d.scaled, i, j)))),
         term(
-            "mask", "掩码", hidden ? both("hidden: ", "遮住：") : both("visible: ", "可见："),
-            bold(number(at(m.masked, i, j)))),
-        term("minus the row's largest", "减去行内最大", bold(number(at(m.shifted, i, j)))),
-        term("exp", "取指数", `exp(${number(at(m.shifted, i, j))}) = `, bold(number(at(m.exps, i, j)))),
+            "mask", "掩码", "masked", m.masked, hidden ? both("hidden: ", "遮住：") : both("visible: ", "可见："),
+            bold(number(at(m.masked, i, j))), code(`keep = ${m.keep.call}`)),
+        term("minus the row's largest", "减去行内最大", "shifted", m.shifted, bold(number(at(m.shifted, i, j)))),
+        term("exp", "取指数", "exps", m.exps, `exp(${number(at(m.shifted, i, j))}) = `, bold(number(at(m.exps, i, j)))),
         term(
-            "normalise", "归一化", `${number(at(m.exps, i, j))} ÷ ${number(at(m.totals, i, 0))} = `,
+            "normalise", "归一化", "weights", m.weights, `${number(at(m.exps, i, j))} ÷ ${number(at(m.totals, i, 0))} = `,
             bold(number(at(m.weights, i, j)))),
         term(
-            "the row's output", "这一行的输出",
+            "the row's output", "这一行的输出", "output", m.output,
             [0, 1, 2].map(
                 (t) =>
                     [t ? " + " : "", bold(number(at(m.weights, i, t))), " × ",
@@ -80,9 +82,9 @@ function pick(tensor, ...index) {
       steps();
     };
     const off = (i, j) => typeof at(d[mask].masked, i, j) !== "number";
-    scores = matrix(d.scores, {name: "Q Kᵀ", rows: short(), columns: short(), full: 0, select});
-    weights = matrix(d[mask].weights, {name: "A", rows: short(), columns: short(), full: 1, select, off});
-    output = matrix(d[mask].output, {name: "O", rows: short(), kind: "v", full: 0});
+    scores = matrix(d.scores, {name: "Q Kᵀ", rows: heads(), columns: heads(), full: 0, select});
+    weights = matrix(d[mask].weights, {name: "A", rows: heads(), columns: heads(), full: 1, select, off});
+    output = matrix(d[mask].output, {name: "O", rows: heads(), kind: "v", full: 0});
     tables.replaceChildren(scores, weights, output);
     steps();
   }
@@ -100,7 +102,7 @@ function pick(tensor, ...index) {
           both(
               "Choose a cell of Q Kᵀ or of A: by pointer, by touch, or with Tab and the arrow keys.",
               "点选 Q Kᵀ 或 A 的一格：用鼠标、手指，或 Tab 与方向键。")));
-  place("three-refusal", call(d.refusal.call), element("span", {class: "error"}, d.refusal.error));
+  place("three-refusal", code(d.refusal.call), element("span", {class: "error"}, d.refusal.error));
 })();
 
 // ---- 2 why √d --------------------------------------------------------------------------------------------------------
@@ -133,16 +135,17 @@ function pick(tensor, ...index) {
           "div", {class: "columns"},
           element(
               "div", {}, heading("Standard deviation of the scores", "得分的标准差"), bars("deviation", 16.2),
-              call(sample.deviation.call)),
+              code(sample.deviation.call)),
           element(
               "div", {}, heading("Mean largest of five weights", "五个权重中最大者的平均"), bars("largest", 1),
-              call(sample.largest.call))),
-      heading("The weights of the first draw", "第一次抽样的权重"), first, call(sample.first.call),
+              code(sample.largest.call))),
+      heading("The weights of the first draw", "第一次抽样的权重"), first, code(sample.first.call),
       element(
           "p", {class: "note"},
           both(
-              `${data.scale.draws} draws of one query and five keys for each d.`,
-              `每个 d 抽样 ${data.scale.draws} 次：一个问题，五把钥匙。`)));
+              `${draw.whole(data.scale.draws)} draws of one query and five keys for each d; s is scores without ÷ √d and scaled with it.`,
+              `每个 d 抽样 ${draw.whole(data.scale.draws)} 次：一个问题，五把钥匙；不除以 √d 时 s 是 scores，除时是 scaled。`)),
+      given(data.scale.given));
 })();
 
 // ---- 3 softmax -------------------------------------------------------------------------------------------------------
@@ -154,9 +157,9 @@ function pick(tensor, ...index) {
     const options = {full: 1, columns: names, digits: 3};
     holder.replaceChildren(
         element("h4", {}, `c = ${number(step.c, 0)}`),
-        row(matrix({...step.shifted, call: "z - c"}, {name: "z − c", columns: names, full: 0, digits: 1}),
-            matrix({...step.softmax, call: d.calls.softmax}, {name: "softmax", ...options}),
-            matrix({...step.naive, call: d.calls.naive}, {name: named("exp ∕ Σ exp"), ...options})));
+        row(matrix(step.shifted, {name: "z − c", columns: names, full: 0, digits: 1}),
+            matrix(step.softmax, {name: "softmax", ...options}),
+            matrix(step.naive, {name: "exp ∕ Σ exp", ...options})));
   }
   const range = label(
       element("input", {
@@ -171,9 +174,10 @@ function pick(tensor, ...index) {
       "The constant c", "常数 c");
   show(3);
   place(
-      "softmax-figure", heading("Subtract a constant", "减去一个常数"), range, holder,
+      "softmax-figure", heading("Subtract a constant", "减去一个常数"), matrix(d.z, {name: "z", columns: names, full: 0, digits: 1}), range,
+      holder,
       element("h4", {}, both("Logits of ±1000", "±1000 的得分")),
-      row(matrix(d.large.z, {name: "z", full: 0}), matrix(d.large.softmax, {name: "softmax", full: 1}),
+      row(matrix(d.large.z, {name: "large", full: 0}), matrix(d.large.softmax, {name: "softmax", full: 1}),
           matrix(d.large.naive, {name: "exp ∕ Σ exp", full: 1}),
-          matrix({...d.large.logsumexp, shape: [1]}, {name: "log Σ exp", full: 0, digits: 2})));
+          matrix(d.large.logsumexp, {name: "log Σ exp", full: 0, digits: 2})));
 })();

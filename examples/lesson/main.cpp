@@ -17,7 +17,9 @@ int main(int count, char** arguments) {
   try {
     const lesson::Lesson made = lesson::make_lesson();
     const std::filesystem::path folder(out);
-    std::filesystem::create_directories(folder);
+    std::error_code error;
+    std::filesystem::create_directories(folder, error);
+    if (error) fail("--out: must be a folder that can be made; got \"{}\": {}", out, error.message());
     drawing::write_file(folder / "lesson.html", made.page);
     drawing::write_file(folder / "checks.json", lesson::to_json(made.checks));
     std::size_t failed = 0;

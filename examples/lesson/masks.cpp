@@ -12,38 +12,29 @@ namespace capstan::lesson {
 
 namespace {
 
-/// softmax of scores [5, 5] that are divided by √8 already, where the mask allows: through the attention itself, with keys
-/// that are unit vectors, so that q kᵀ is q.
-AttentionResult weigh(const Tensor& scores, const Tensor& values, const Mask& mask) {
-  const auto four = [](const Tensor& x) { return reshape(x, {1, 1, 5, -1}); };
-  return attention_reference(four(scores), four(eye(5, scores.dtype())), four(values), {.mask = mask, .scale = 1.0});
-}
-
-Tensor matrix(const Tensor& x) { return reshape(x, {5, -1}); }
-
-std::string error_of_mask(const Tensor& x) {
-  try {
-    Mask::keep(x);
-  } catch (const Error& error) { return error.what(); }
-  return "";
-}
-
 /// What a query without any key gets: by −1e9, by −∞, and from capstan.
 void nothing_to_attend_to(Section& page) {
-  const Tensor row = page.show("empty/scores", SHOWN(tensor({{0.9, 1.09, 0.67, 1.5, 0.4}})));  // f32
-  const Tensor values = page.show("empty/values", SHOWN(tensor({{1}, {2}, {3}, {8}, {6}})));
+  GIVEN(given_row, const Tensor row = tensor({{0.9, 1.09, 0.67, 1.5, 0.4}}));  // f32
+  GIVEN(given_row64, const Tensor row64 = tensor({{0.9, 1.09, 0.67, 1.5, 0.4}}, DType::f64));
+  GIVEN(given_values, const Tensor values = tensor({{1}, {2}, {3}, {8}, {6}}));
+  GIVEN(given_q, const Tensor q = reshape(row, {1, 1, 1, 5}));
+  GIVEN(given_k, const Tensor k = reshape(eye(5), {1, 1, 5, 5}));  // unit vectors: q kᵀ is q
+  GIVEN(given_v, const Tensor v = reshape(values, {1, 1, 5, 1}));
+  GIVEN(given_options, const AttentionOptions nothing{.mask = Mask::padding({0}), .scale = 1.0});
+  page.put("empty/given", {given_row, given_row64, given_values, given_q, given_k, given_v, given_options});
   const Tensor large = page.show("empty/large", SHOWN(softmax(row + -1e9, -1)));
+  const Tensor large64 = page.show("empty/large64", SHOWN(softmax(row64 + -1e9, -1)));
   const Tensor infinite = page.show("empty/infinite", SHOWN(softmax(row + -INFINITY, -1)));
-  const auto four = [](const Tensor& x) { return reshape(x, {1, 1, -1, x.size(1)}); };
-  const Tensor q = four(row), k = four(eye(5)), v = four(values);
-  const AttentionOptions nothing{.mask = Mask::padding({0}), .scale = 1.0};
-  const Tensor weights = attention_reference(q, k, v, nothing).weights;
-  page.show("empty/capstan", Shown{"attention(q, k, v, {.mask = Mask::padding({0})})", weights});
-  page.show("empty/large_output", SHOWN(matmul(large, values)));
-  page.show("empty/infinite_output", SHOWN(matmul(infinite, values)));
-  const Tensor output = page.show("empty/capstan_output", SHOWN(attention(q, k, v, nothing).output));
-  page.equal("a row masked by −1e9 attends to everything alike", large, {0.2, 0.2, 0.2, 0.2, 0.2}, 1e-6);
+  const Tensor weights =
+      page.show("empty/capstan", SHOWN(reshape(attention_reference(q, k, v, nothing).weights, {1, 5})));
+  page.show("empty/large_output", SHOWN(matmul(softmax(row + -1e9, -1), values)));
+  page.show("empty/large64_output", SHOWN(matmul(softmax(row64 + -1e9, -1), cast(values, DType::f64))));
+  page.show("empty/infinite_output", SHOWN(matmul(softmax(row + -INFINITY, -1), values)));
+  const Tensor output = page.show("empty/capstan_output", SHOWN(reshape(attention(q, k, v, nothing).output, {1, 1})));
+  page.equal("a row masked by −1e9 in f32 attends to everything alike", large, {0.2, 0.2, 0.2, 0.2, 0.2}, 1e-6);
   page.equal("and so mixes in the padding", matmul(large, values).item(), 4, 1e-5);
+  page.equal("the same row in f64 is that of the scores without −1e9", large64, softmax(row64, -1), 1e-6);
+  page.equal("which is 0.184, 0.223, 0.146, 0.335, 0.112", large64, {0.184, 0.223, 0.146, 0.335, 0.112}, 1e-3);
   page.equal("a row masked by −∞ alone is not a number", std::isnan(infinite.at({0, 0})) ? "NaN" : "a number", "NaN");
   page.equal("capstan: a row with nothing to attend to has weights 0", weights, {0, 0, 0, 0, 0});
   page.equal("and output 0", output.item(), 0);
@@ -62,22 +53,30 @@ void padding_mask(Section page) {
                                                    DType::f64)));
   const Tensor scores = page.show("scores", SHOWN(raw / std::sqrt(8.0)));
   const Tensor values = page.show("values", SHOWN(tensor({{1}, {2}, {3}, {8}, {6}}, DType::f64)));
-  const auto show = [&](const std::string& at, const char* call, const Mask& mask) {
-    const AttentionResult result = weigh(scores, values, mask);
-    page.show(at + "/weights", Shown{call, matrix(result.weights)});
-    page.show(at + "/output", Shown{call, matrix(result.output)});
-    return matrix(result.weights);
+  GIVEN(given_q, const Tensor q = reshape(scores, {1, 1, 5, 5}));
+  GIVEN(given_k, const Tensor k = reshape(eye(5, DType::f64), {1, 1, 5, 5}));  // unit vectors: q kᵀ is q
+  GIVEN(given_v, const Tensor v = reshape(values, {1, 1, 5, 1}));
+  GIVEN(given_words, const Tensor words = tensor({{1}, {1}, {1}, {0}, {0}}, DType::i32) > 0);  // a query is a word
+  page.put("given", {given_q, given_k, given_v, given_words});
+  const auto show = [&](const std::string& at, const Shown& weights, const Shown& output) {
+    page.show(at + "/output", output);
+    return page.show(at + "/weights", weights);
   };
-  show("none", "attention(q, k, v)", Mask::all());
-  const Tensor columns = show("columns", "attention(q, k, v, {.mask = Mask::padding({3})})", Mask::padding({3}));
-  const Tensor words = tensor({{1}, {1}, {1}, {0}, {0}}, DType::i32) > 0;  // [5, 1]: true where a query is a word
-  const Tensor rows = show("rows", "attention(q, k, v, {.mask = Mask::keep(words)})", Mask::keep(words));
+  show("none", SHOWN(reshape(attention_reference(q, k, v, {.scale = 1.0}).weights, {5, 5})),
+       SHOWN(reshape(attention(q, k, v, {.scale = 1.0}).output, {5, 1})));
+  const Tensor columns =
+      show("columns",
+           SHOWN(reshape(attention_reference(q, k, v, {.mask = Mask::padding({3}), .scale = 1.0}).weights, {5, 5})),
+           SHOWN(reshape(attention(q, k, v, {.mask = Mask::padding({3}), .scale = 1.0}).output, {5, 1})));
+  const Tensor rows = show(
+      "rows", SHOWN(reshape(attention_reference(q, k, v, {.mask = Mask::keep(words), .scale = 1.0}).weights, {5, 5})),
+      SHOWN(reshape(attention(q, k, v, {.mask = Mask::keep(words), .scale = 1.0}).output, {5, 1})));
 
   const double a = std::exp(0.90 / std::sqrt(8.0)), b = std::exp(1.09 / std::sqrt(8.0)),
                c = std::exp(0.67 / std::sqrt(8.0));
-  page.equal("row 0 by hand", slice(columns, 0, 0, 1), {a / (a + b + c), b / (a + b + c), c / (a + b + c), 0, 0},
-             1e-12);
-  page.equal("row 0 in round numbers", slice(columns, 0, 0, 1), {0.334, 0.357, 0.309, 0, 0}, 1e-3);
+  page.equal("row 0 is exp(sⱼ) ∕ Σ exp(sₖ) over j, k < 3, with s = 0.90 ∕ √8, 1.09 ∕ √8, 0.67 ∕ √8",
+             slice(columns, 0, 0, 1), {a / (a + b + c), b / (a + b + c), c / (a + b + c), 0, 0}, 1e-12);
+  page.equal("row 0 is 0.334, 0.357, 0.309, 0, 0", slice(columns, 0, 0, 1), {0.334, 0.357, 0.309, 0, 0}, 1e-3);
   page.equal("every row gives the padding exactly 0", slice(columns, 1, 3, 5), std::vector<double>(10, 0.0));
   page.equal("a padding query still gets a row that sums to 1", sum(slice(columns, 0, 3, 5), {1}), {1, 1}, 1e-12);
   page.at_least("masking rows instead leaves weight on the padding", rows.at({0, 3}), 0.2);
@@ -85,26 +84,31 @@ void padding_mask(Section page) {
 }
 
 void causal_mask(Section page) {
-  const Key key{.seed = 11};
+  GIVEN(given_key, const Key key{.seed = 11});
   const Tensor x = page.show("x", SHOWN(normal(key.derive(0), {5, 4}, 0, 1, DType::f64)));
-  const Tensor w_q = normal(key.derive(1), {4, 4}, 0, 0.6, DType::f64);
-  const Tensor w_k = normal(key.derive(2), {4, 4}, 0, 0.6, DType::f64);
-  const Tensor w_v = normal(key.derive(3), {4, 4}, 0, 0.6, DType::f64);
+  GIVEN(given_wq, const Tensor w_q = normal(key.derive(1), {4, 4}, 0, 0.6, DType::f64));
+  GIVEN(given_wk, const Tensor w_k = normal(key.derive(2), {4, 4}, 0, 0.6, DType::f64));
+  GIVEN(given_wv, const Tensor w_v = normal(key.derive(3), {4, 4}, 0, 0.6, DType::f64));
+  GIVEN(
+      given_four, const auto four = [](const Tensor& a) {
+        return reshape(a, {1, 1, 5, 4});
+      });
   // The third token becomes another one.
   const Tensor other = page.show(
       "other",
       SHOWN(concat({slice(x, 0, 0, 2), normal(key.derive(4), {1, 4}, 0, 1, DType::f64), slice(x, 0, 3, 5)}, 0)));
 
   const auto run = [&](const std::string& at, const Mask& mask) {
-    const auto attend = [&](const Tensor& t) {
-      const auto four = [](const Tensor& a) { return reshape(a, {1, 1, 5, 4}); };
-      return reshape(attention(four(matmul(t, w_q)), four(matmul(t, w_k)), four(matmul(t, w_v)), {.mask = mask}).output,
-                     {5, 4});
-    };
+    GIVEN(
+        given_attend, const auto attend = [&](const Tensor& t) {
+          const Tensor q = matmul(t, w_q), k = matmul(t, w_k), v = matmul(t, w_v);
+          return reshape(attention(four(q), four(k), four(v), {.mask = mask}).output, {5, 4});
+        });
     const Tensor change = page.show(at + "/change", SHOWN(abs(attend(other) - attend(x))));
     // How strongly output s follows input t: the norm of the block ∂out[s]/∂x[t] of the Jacobian [5, 4, 5, 4].
-    const Tensor j = jacobian(x, attend);
+    GIVEN(given_j, const Tensor j = jacobian(x, attend));
     const Tensor influence = page.show(at + "/influence", SHOWN(sqrt(sum(j * j, {1, 3}))));
+    page.put("given", {given_key, given_wq, given_wk, given_wv, given_four, given_attend, given_j});
     return std::pair{change, influence};
   };
   const auto [change, influence] = run("causal", Mask::causal());
@@ -119,23 +123,22 @@ void causal_mask(Section page) {
   page.at_least("without the mask it is not", min(slice(slice(influence_all, 0, 0, 1), 1, 1, 5)).item(), 1e-3);
 
   // Two conventions of Booleans: true = may attend (capstan's only one), and true = is hidden.
-  const Tensor keep = reshape(Mask::causal().keep_tensor({1, 1, 5, 5}), {5, 5});
-  const Tensor hide = logical_not(keep);
-  page.show("convention/keep", Shown{"Mask::causal().keep_tensor({1, 1, 5, 5})", keep});
-  page.show("convention/hide", Shown{"logical_not(keep)", hide});
-  const Tensor scores = zeros({5, 5}, DType::f64), values = ones({5, 1}, DType::f64);
-  const Tensor right = matrix(weigh(scores, values, Mask::keep(keep)).weights);
-  const Tensor wrong = matrix(weigh(scores, values, Mask::keep(hide)).weights);
-  page.show("convention/right", Shown{"attention(q, k, v, {.mask = Mask::keep(keep)})", right});
-  page.show("convention/wrong", Shown{"attention(q, k, v, {.mask = Mask::keep(hide)})", wrong});
-  const std::string refusal = error_of_mask(scores);
-  page.put("convention/refusal", {{"call", "Mask::keep(scores)"}, {"error", refusal}});
+  const Tensor keep = page.show("convention/keep", SHOWN(reshape(Mask::causal().keep_tensor({1, 1, 5, 5}), {5, 5})));
+  const Tensor hide = page.show("convention/hide", SHOWN(logical_not(keep)));
+  GIVEN(given_equal, const Tensor q = zeros({1, 1, 5, 5}, DType::f64), k = q, v = q);  // all scores are 0
+  page.put("convention/given", {given_equal});
+  page.show("convention/right",
+            SHOWN(reshape(attention_reference(q, k, v, {.mask = Mask::keep(keep)}).weights, {5, 5})));
+  const Tensor wrong = page.show(
+      "convention/wrong", SHOWN(reshape(attention_reference(q, k, v, {.mask = Mask::keep(hide)}).weights, {5, 5})));
+  const Json refusal = REFUSED(Mask::keep(q));
+  page.put("convention/refusal", refusal);
   page.equal("true = may attend: the lower triangle", cast(keep, DType::i32),
              {1, 0, 0, 0, 0, 1, 1, 0, 0, 0, 1, 1, 1, 0, 0, 1, 1, 1, 1, 0, 1, 1, 1, 1, 1});
   page.equal("read the other way round, the first token sees only the future", slice(wrong, 0, 0, 1),
              {0, 0.25, 0.25, 0.25, 0.25}, 1e-12);
   page.equal("and the last one sees nothing", slice(wrong, 0, 4, 5), {0, 0, 0, 0, 0});
-  page.equal("numbers are refused as a mask", refusal.empty() ? "accepted" : "refused", "refused");
+  page.equal("numbers are refused as a mask", refusal["error"] == "" ? "accepted" : "refused", "refused");
 }
 
 }  // namespace capstan::lesson

@@ -1,7 +1,10 @@
 
 // ---- 4 padding -------------------------------------------------------------------------------------------------------
 (function padding() {
-  const d = data.padding, tokens = ["我", "爱", "AI", "PAD", "PAD"], holder = element("div", {"aria-live": "polite"});
+  const d = data.padding, names = ["我", "爱", "AI", "PAD", "PAD"], glosses = ["I", "love"], holder = element("div", {"aria-live": "polite"});
+  const tokens = () => names.map(
+      (name, i) => element(
+          "span", {}, name, glosses[i] && element("span", {lang: "en", class: "gloss"}, ` ${glosses[i]}`)));
   const hidden = {none: () => false, columns: (i, j) => j >= 3, rows: (i) => i >= 3};
   const notes = {
     none: both(
@@ -15,12 +18,13 @@
   };
   function show(kind) {
     holder.replaceChildren(
-        row(matrix(d.scores, {name: "S", rows: tokens, columns: tokens, digits: 2, full: 0, kind: "small"}),
+        row(matrix(d.scores, {name: "S", rows: tokens(), columns: tokens(), digits: 2, full: 0, kind: "small"}),
             matrix(
                 d[kind].weights,
-                {name: "A", rows: tokens, columns: tokens, full: 0.5, off: hidden[kind], kind: "small"}),
-            matrix(d.values, {name: "V", rows: tokens, kind: "v small", full: 0}),
-            matrix(d[kind].output, {name: "O", rows: tokens, kind: "v small", full: 0, call: false})),
+                {name: "A", rows: tokens(), columns: tokens(), full: 0.5, off: hidden[kind], kind: "small"}),
+            matrix(d.values, {name: "V", rows: tokens(), kind: "v small", full: 0, call: false}),
+            matrix(d[kind].output, {name: "O", rows: tokens(), kind: "v small", full: 0, call: false})),
+        code(`V = ${d.values.call}`), code(`O = ${d[kind].output.call}`),
         element("p", {class: "note"}, notes[kind].map((node) => node.cloneNode(true))));
   }
   const options = choice(
@@ -31,22 +35,25 @@
       "columns", show, "What is masked", "遮什么");
   options.id = "padding-mask";
   show("columns");
-  place("padding-figure", options, holder);
+  place(
+      "padding-figure", options, holder, code(`raw = ${d.raw.call}`), given(d.given));
 
   const line = (en, zh, weights, output) => element(
       "div", {}, heading(en, zh),
-      row(matrix(weights, {name: "A", columns: tokens, full: 0.5, kind: "small", off: () => false}),
-          matrix({...output, shape: [1, 1]}, {name: "O", kind: "v small", full: 0})));
+      row(matrix(weights, {name: "A", columns: tokens(), full: 0.5, kind: "small", off: () => false}),
+          matrix(output, {name: "O", kind: "v small", full: 0})));
   place(
       "padding-empty",
       element(
-          "div", {class: "columns thirds"},
+          "div", {class: "columns"},
           line("Scores plus −1e9 (f32)", "得分加 −1e9（f32）", d.empty.large, d.empty.large_output),
+          line("Scores plus −1e9 (f64)", "得分加 −1e9（f64）", d.empty.large64, d.empty.large64_output),
           line("Scores plus −∞", "得分加 −∞", d.empty.infinite, d.empty.infinite_output),
-          line("capstan", "capstan", {...d.empty.capstan, shape: [1, 5]}, d.empty.capstan_output)),
+          line("capstan", "capstan", d.empty.capstan, d.empty.capstan_output)),
       element(
           "p", {class: "note"},
-          both("One query, five keys, none of them visible.", "一个问题，五把钥匙，一把也看不见。")));
+          both("One query, five keys, none of them visible.", "一个问题，五把钥匙，一把也看不见。")),
+      given(d.empty.given));
 })();
 
 // ---- 5 causal --------------------------------------------------------------------------------------------------------
@@ -83,7 +90,9 @@
       "Which keys are visible", "哪些钥匙可见");
   options.id = "causal-mask";
   show("causal");
-  place("causal-figure", options, holder);
+  place(
+      "causal-figure", options, holder, code(`x = ${d.x.call}`), code(`other = ${d.other.call}`), given(d.given),
+      element("p", {class: "note"}, both("mask is that of the switch.", "mask 由上面的开关决定。")));
 
   const c = d.convention, truth = (value) => (value ? "true" : "·");
   const table = (tensor, extra) =>
@@ -102,5 +111,5 @@
               "div", {}, heading("Weights of equal scores, read rightly", "得分全等时的权重：读对"),
               table(c.right, {digits: 2})),
           element("div", {}, heading("Read the other way round", "读反"), table(c.wrong, {digits: 2}))),
-      call(c.refusal.call), element("span", {class: "error"}, c.refusal.error));
+      code(c.refusal.call), element("span", {class: "error"}, c.refusal.error), given(c.given));
 })();

@@ -18,11 +18,16 @@ Tensor weight(std::uint64_t n) {
   return normal(Key{.seed = 41}.derive(n), {width, width}, 0, 1 / std::sqrt(static_cast<double>(width)), DType::f64);
 }
 
+GIVEN(
+    given_cell, const auto cell = [](const Tensor& x, const Tensor& h, const Tensor& u, const Tensor& w) {
+      return tanh(matmul(x, u) + matmul(h, w));
+    });
+
 /// The last state of h ← tanh(x_t U + h W) over t: a recurrent net (Elman 1990) from our ops.   x [B, T, C] → [B, C]
 Tensor recurrent(const Tensor& x) {
   const Tensor u = weight(0), w = weight(1);
   Tensor h = zeros({batch, width}, DType::f64);
-  for (Index t = 0; t < length; ++t) h = tanh(matmul(reshape(slice(x, 1, t, t + 1), {batch, width}), u) + matmul(h, w));
+  for (Index t = 0; t < length; ++t) h = cell(reshape(slice(x, 1, t, t + 1), {batch, width}), h, u, w);
   return h;
 }
 
@@ -33,7 +38,7 @@ Tensor attended(const Tensor& x) {
   return reshape(slice(output, 2, length - 1, length), {batch, width});
 }
 
-/// Mean over the batch of ‖∂⟨y, u⟩ / ∂x_t‖ for distances T − 1 − t = 0, 1, …, with y at the last position and u random.
+/// Mean over the batch of ‖∂⟨y, r⟩ / ∂x_t‖ for distances T − 1 − t = 0, 1, …, with y at the last position and r random.
 Tensor by_distance(Tensor (*net)(const Tensor&)) {
   Tape tape;
   const Tensor x = tape.watch(normal(Key{.seed = 42}, {batch, length, width}, 0, 1, DType::f64));
@@ -48,7 +53,7 @@ void reach(Section page) {
   const Tensor through_cells = page.show("recurrent", SHOWN(by_distance(recurrent)));
   const Tensor through_attention = page.show("attention", SHOWN(by_distance(attended)));
   page.put("length", length);
-  page.put("cell", "h = tanh(matmul(x_t, u) + matmul(h, w))");
+  page.put("given", {given_cell});
   // Distance 0 is left out: there attention also has the query's own way.
   const Tensor near = slice(through_attention, 0, 1, 9), far = slice(through_attention, 0, length - 8, length);
   page.at_least("attention: far inputs weigh as much as near ones, to a half", (mean(far) / mean(near)).item(), 0.5);

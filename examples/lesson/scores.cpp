@@ -13,12 +13,11 @@ namespace {
 
 /// All steps from the scaled scores to the output under one mask.
 void steps(Section& page, const std::string& at, const Tensor& q, const Tensor& k, const Tensor& v,
-           const Tensor& scaled, const Mask& mask) {
-  const Tensor keep = reshape(mask.keep_tensor({1, 1, 3, 3}), {-1, 3});
+           const Tensor& scaled, const Mask& mask, const Shown& kept) {
+  const Tensor keep = page.show(at + "/keep", kept);
   const Tensor masked = page.show(at + "/masked", SHOWN(where(keep, scaled, -INFINITY)));
-  const Tensor shifted = masked - max(masked, {1}, keep_axes);
+  const Tensor shifted = page.show(at + "/shifted", SHOWN(masked - max(masked, {1}, keep_axes)));
   const Tensor exps = page.show(at + "/exps", SHOWN(exp(shifted)));
-  page.show(at + "/shifted", SHOWN(masked - max(masked, {1}, keep_axes)));
   const Tensor totals = page.show(at + "/totals", SHOWN(sum(exps, {1}, keep_axes)));
   const Tensor weights = page.show(at + "/weights", SHOWN(softmax(masked, -1)));
   const Tensor parts = page.show(at + "/parts", SHOWN(reshape(weights, {3, 3, 1}) * reshape(v, {1, 3, 2})));
@@ -43,8 +42,9 @@ void three_tokens(Section page) {
   const Tensor products = page.show("products", SHOWN(reshape(q, {3, 1, 2}) * reshape(k, {1, 3, 2})));
   const Tensor scores = page.show("scores", SHOWN(matmul(q, transpose(k))));
   const Tensor scaled = page.show("scaled", SHOWN(scores / std::sqrt(2.0)));
-  steps(page, "all", q, k, v, scaled, Mask::all());
-  steps(page, "causal", q, k, v, scaled, Mask::causal());
+  steps(page, "all", q, k, v, scaled, Mask::all(), SHOWN(reshape(Mask::all().keep_tensor({1, 1, 3, 3}), {3, 3})));
+  steps(page, "causal", q, k, v, scaled, Mask::causal(),
+        SHOWN(reshape(Mask::causal().keep_tensor({1, 1, 3, 3}), {3, 3})));
 
   page.equal("scores by hand", scores, {4, 2, 5, 4, 0, 2, 3, 1, 3});
   page.equal("a score is the sum of its terms", sum(products, {2}), scores);
@@ -59,19 +59,16 @@ void three_tokens(Section page) {
   page.equal("causal: the first token gets its own value", slice(reshape(masked.output, {3, 2}), 0, 0, 1), {1, 0});
 
   // K is transposed because its rows are compared with Q's rows; without that the inner sizes do not meet.
-  std::string refusal;
-  try {
-    matmul(q, k);
-  } catch (const Error& error) { refusal = error.what(); }
-  page.put("refusal", {{"call", "matmul(q, k)"}, {"error", refusal}});
-  page.equal("Q K without the transpose is refused", refusal,
+  const Json refusal = REFUSED(matmul(q, k));
+  page.put("refusal", refusal);
+  page.equal("Q K without the transpose is refused", refusal["error"].get<std::string>(),
              "matmul: inner sizes must agree; got a [3, 2] and b [3, 2]");
   page.equal("K transposed is [2, 3]", to_string(transpose(k).shape()), "[2, 3]");
   page.equal("the output is [3, 2]", to_string(matmul(softmax(scaled, -1), v).shape()), "[3, 2]");
 }
 
 void why_scale(Section page) {
-  constexpr Index draws = 2000, keys = 5;
+  GIVEN(given_sizes, constexpr Index draws = 2000, keys = 5);
   struct Expected {
     Index d;
     double deviation, largest, largest_scaled;
@@ -81,11 +78,12 @@ void why_scale(Section page) {
   for (const Expected& e : expected) {
     const Index d = e.d;
     const std::string at = fmt::format("d{}", d);
-    const Key key = Key{.seed = 7}.derive(static_cast<std::uint64_t>(d));
-    const Tensor q = normal(key.derive(0), {draws, 1, d}, 0, 1, DType::f64);
-    const Tensor k = normal(key.derive(1), {draws, keys, d}, 0, 1, DType::f64);
-    const Tensor scores = reshape(matmul(q, transpose(k)), {draws, keys});
-    const Tensor scaled = scores / std::sqrt(static_cast<double>(d));
+    GIVEN(given_key, const Key key = Key{.seed = 7}.derive(static_cast<std::uint64_t>(d)));
+    GIVEN(given_q, const Tensor q = normal(key.derive(0), {draws, 1, d}, 0, 1, DType::f64));
+    GIVEN(given_k, const Tensor k = normal(key.derive(1), {draws, keys, d}, 0, 1, DType::f64));
+    GIVEN(given_scores, const Tensor scores = reshape(matmul(q, transpose(k)), {draws, keys}));
+    GIVEN(given_scaled, const Tensor scaled = scores / std::sqrt(static_cast<double>(d)));
+    page.put("given", {given_sizes, given_key, given_q, given_k, given_scores, given_scaled});
     const auto show = [&](const std::string& which, const Tensor& s) {
       page.show(at + which + "/deviation", SHOWN(sqrt(variance(s))));
       page.show(at + which + "/largest", SHOWN(mean(max(softmax(s, -1), {1}))));
@@ -110,16 +108,14 @@ void stable_softmax(Section page) {
   Json steps = Json::array();
   double worst = 0;
   for (const double c : {-1000.0, -100.0, -1.0, 0.0, 1.0, 2.0, 100.0, 1000.0}) {
-    const Tensor shifted = z - c;
+    const Shown stable = SHOWN(softmax(z - c));
     steps.push_back({{"c", c},
-                     {"shifted", drawing::to_json(shifted)},
-                     {"softmax", drawing::to_json(softmax(shifted))},
-                     {"exps", drawing::to_json(exp(shifted))},
-                     {"naive", drawing::to_json(exp(shifted) / sum(exp(shifted)))}});
-    worst = std::max(worst, distance(softmax(shifted), weights));
+                     {"shifted", to_json(SHOWN(z - c))},
+                     {"softmax", to_json(stable)},
+                     {"naive", to_json(SHOWN(exp(z - c) / sum(exp(z - c))))}});
+    worst = std::max(worst, distance(stable.value, weights));
   }
   page.put("steps", std::move(steps));
-  page.put("calls", {{"softmax", "softmax(z - c)"}, {"naive", "exp(z - c) / sum(exp(z - c))"}});
   page.at_most("weights after subtracting any constant", worst, 1e-12);
 
   const Tensor large = page.show("large/z", SHOWN(tensor({1000, 0, -1000}, DType::f64)));

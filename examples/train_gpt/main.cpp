@@ -50,10 +50,10 @@ void make_folder(const std::string& out) {
   if (error) fail("--out: must be a folder that can be made; got \"{}\": {}", out, error.message());
 }
 
-/// How to go on from here, as a command that works in any folder.
+/// How to go on from here, as a command that works in any folder and any shell.
 std::string how_to_go_on(const Options& options) {
   return fmt::format("go on with: examples/run --resume {}",
-                     std::filesystem::absolute(options.checkpoint_file()).lexically_normal().string());
+                     shell_word(std::filesystem::absolute(options.checkpoint_file()).lexically_normal().string()));
 }
 
 void describe(const Options& options, const Corpus& corpus, const Entropies& baseline, const Trainer& trainer) {
@@ -181,8 +181,11 @@ int run(int count, const char* const* arguments) {
   if (options.resume)
     print(fmt::format("resumed     after step {}{}", trainer.step(),
                       trainer.step() < options.steps ? "" : "; nothing is left to train"));
-  else
-    print(fmt::format("start       validation {:.4f} nats per byte", trainer.validate(options.eval_windows)));
+  else {
+    const double loss = trainer.validate(options.eval_windows);
+    print(fmt::format("start       validation {:.4f} nats per byte", loss));
+    metrics.append({.step = 0, .val_loss = loss});
+  }
 
   Run training(options, trainer, baseline, metrics);
   if (training.train()) {

@@ -12,7 +12,7 @@
 namespace capstan::train_gpt {
 
 /// What one row holds; what was not measured stays an empty field. Losses in nats per byte; `seconds` is training time
-/// since step 0, over all runs.
+/// since step 0, over all runs. The row of step 0 holds the validation loss before any training.
 struct Metrics {
   std::int64_t step = 0;
   std::optional<double> train_loss{};

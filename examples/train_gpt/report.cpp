@@ -81,6 +81,8 @@ Json curve(const std::vector<Metrics>& rows, std::optional<double> Metrics::*val
   return points;
 }
 
+}  // namespace
+
 std::string shell_word(const std::string& text) {
   const bool plain = !text.empty() && text.find_first_not_of(
                                           "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -90,8 +92,6 @@ std::string shell_word(const std::string& text) {
   for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return quoted + "'";
 }
-
-}  // namespace
 
 std::string command_of(const Options& options) {
   const std::map<std::string, std::string> all = remembered(options);

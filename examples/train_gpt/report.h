@@ -29,6 +29,9 @@ std::string report_page(const Report& report);
 /// The command that trains the same: `examples/run` with every option that is not at its default.
 std::string command_of(const Options& options);
 
+/// `text` as one word of a POSIX shell, in quotes where it needs them.
+std::string shell_word(const std::string& text);
+
 /// A line of validation text, as bytes [begin, end) of the whole text: the longest of at most `most` bytes that lies inside
 /// one block with its line feeds; the first of several; if there is none, the first `most` bytes of the first block.
 Span validation_line(const Corpus& corpus, std::int64_t most);

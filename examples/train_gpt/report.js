@@ -1,8 +1,7 @@
 
 // The training report. Every number shown is one of `data`.
-const {element, both, label, number, chart, heat} = draw;
+const {element, both, label, number, whole, chart, heat} = draw;
 const place = (id, ...children) => document.getElementById(id).replaceChildren(...children.flat());
-const whole = (n) => n.toLocaleString("en-US");
 
 (function head() {
   const {loss, text} = data;
@@ -27,13 +26,12 @@ const whole = (n) => n.toLocaleString("en-US");
 
 (function curves() {
   const {curves, loss} = data, last = Math.max(curves.train.at(-1)?.[0] ?? 1, 2);
-  const step = {name: both("step", "步"), low: 1, high: last};
-  const level = (value) => [[1, value], [last, value]];
+  const step = {name: both("step", "步"), low: 0, high: last};
   place("loss-figure", chart({
           series: [
             {name: both("training", "训练"), points: curves.train, shade: 2},
-            {name: both("bigram", "bigram"), points: level(loss.bigram), shade: 1, faint: true},
-            {name: both("unigram", "unigram"), points: level(loss.unigram), shade: 3, faint: true},
+            {name: both("bigram", "bigram"), level: loss.bigram, shade: 1},
+            {name: both("unigram", "unigram"), level: loss.unigram, shade: 3},
             {name: both("validation", "验证"), points: curves.validation, shade: 0}
           ],
           x: step,
@@ -54,8 +52,8 @@ const whole = (n) => n.toLocaleString("en-US");
       "training-figure",
       element(
           "div", {class: "charts"}, one(curves.rate, "learning rate", "学习率", 0),
-          one(curves.norm.filter((p) => p[1] > 0), "gradient norm", "梯度范数", 1, {log: true, low: undefined}),
-          one(curves.speed, "tokens per second", "每秒词元数", 3)));
+          one(curves.norm.filter((p) => p[1] > 0), "gradient norm (logarithmic axis)", "梯度范数（对数轴）", 1, {log: true, low: undefined}),
+          one(curves.speed, "tokens per second, running mean", "每秒词元数（累计平均）", 3)));
 })();
 
 (function attention() {
@@ -66,7 +64,7 @@ const whole = (n) => n.toLocaleString("en-US");
       (j > i ? 0 : bytes[(block * heads + head) * triangle + (i * (i + 1)) / 2 + j] / 255);
   /** How strongly a weight is drawn: by its root, or else a row that spreads its weight would look empty. */
   const strength = (block, head, i, j) => Math.sqrt(weight(block, head, i, j));
-  const shown = (i) => (labels[i] === " " ? "␠" : labels[i]);
+  const shown = (i) => (labels[i] === " " ? "␣" : labels[i]);
   let block = 0, head = 0, query = length - 1;
 
   /** A character of several bytes stands at its first one. */
@@ -151,9 +149,10 @@ const whole = (n) => n.toLocaleString("en-US");
               element(
                   "p", {class: "note"},
                   both(
-                      "Numbered by layer and head. A ground grows with the root of its weight.",
-                      "编号为 层.头。底色按权重的平方根加深。"))),
-          element("div", {}, title, big)),
+                      "Numbered by layer and head. The larger a weight, the stronger its colour: as its square root, so that small ones show.",
+                      "编号为 层.头。权重越大颜色越浓：按平方根，小的权重也看得见。"))),
+          element(
+              "div", {}, title, element("p", {class: "note axes"}, both("query ↓, key →", "问题 ↓，钥匙 →")), big)),
       line, told);
   select(0, 0);
 })();

@@ -24,10 +24,12 @@ TEST(Graph, ShowsLeavesOpsConstantsAndTheirEdgesInOrder) {
   const Tensor z = square(y);
   EXPECT_EQ(graph_to_dot(tape, {{"x", x}, {"y", y}}),
             "digraph tape {\n"
-            "  node [shape=box, style=rounded];\n"
-            "  n0 [class=\"leaf watched\", label=\"x\\n[2]\"];\n"
-            "  c0 [class=\"constant\", label=\"constant\\n[2]\"];\n"
-            "  n1 [class=\"op watched\", label=\"y = plain_mul\\n[2]\"];\n"
+            "  graph [ordering=in];\n"
+            "  node [shape=box, style=\"rounded,filled\", fillcolor=white];\n"
+            "  n0 [class=\"leaf watched\", label=\"x\\n[2]\", fillcolor=\"#d9eaf3\", penwidth=2];\n"
+            "  c0 [class=\"constant\", label=\"constant\\n[2]\", style=\"rounded,filled,dashed\", "
+            "fontcolor=\"#5d6570\"];\n"
+            "  n1 [class=\"op watched\", label=\"y = plain_mul\\n[2]\", penwidth=2];\n"
             "  n0 -> n1;\n"
             "  c0 -> n1;\n"
             "  n2 [class=\"op\", label=\"plain_mul\\n[2]\"];\n"

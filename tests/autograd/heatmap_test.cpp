@@ -27,14 +27,19 @@ TEST(Heatmap, WideCharactersTakeTwoColumns) {
 
 TEST(Heatmap, NoNegativeZeros) { EXPECT_EQ(heatmap(tensor({{-0.001, -0.01}})), " 0.00 -0.01\n"); }
 
+TEST(Heatmap, NumbersOfExtremeSizeStayNarrow) {
+  EXPECT_EQ(heatmap(tensor({{-1.5e9, 1}, {0, 0.25}})), "-1.5e+09        1\n       0     0.25\n");
+  EXPECT_EQ(heatmap(tensor({{1e-6, 0}})), "1e-06     0\n");
+}
+
 TEST(Heatmap, ColourFollowsMagnitudeAndSign) {
   EXPECT_EQ(heatmap(tensor({{2, 0}, {-2, 1}}), {}, {}, true),
-            "\x1b[48;5;38;38;5;16m 2.00\x1b[0m  0.00\n\x1b[48;5;208;38;5;16m-2.00\x1b[0m \x1b[48;5;24;38;5;255m "
-            "1.00\x1b[0m\n");
+            "\x1b[48;5;26;38;5;231m 2.00\x1b[0m \x1b[48;5;231;38;5;16m 0.00\x1b[0m\n"
+            "\x1b[48;5;166;38;5;231m-2.00\x1b[0m \x1b[48;5;117;38;5;16m 1.00\x1b[0m\n");
 }
 
 TEST(Heatmap, WhatIsNotFiniteHasNoColourAndDoesNotSetTheScale) {
-  EXPECT_EQ(heatmap(tensor({{INFINITY, NAN, 1}}), {}, {}, true), " inf  nan \x1b[48;5;38;38;5;16m1.00\x1b[0m\n");
+  EXPECT_EQ(heatmap(tensor({{INFINITY, NAN, 1}}), {}, {}, true), " inf  nan \x1b[48;5;26;38;5;231m1.00\x1b[0m\n");
 }
 
 TEST(Heatmap, IsPlainInAFile) {

@@ -141,13 +141,39 @@ test(
     () => open("lesson", {}, async (page) => {
       await page.locator(".card[data-key=dWq]").click();
       const panel = page.locator("#rule");
-      assert.match(await panel.innerText(), /dW_Q = Xᵀ dQ/);
+      assert.match(await panel.innerText(), /dWQ = Xᵀ dQ/);
       const tables = await panel.locator("table").evaluateAll(
           (all) => all.map((t) => [...t.querySelectorAll("td")].map((c) => c.textContent).join(" ")));
       assert.equal(tables.length, 2);
       assert.equal(tables[0], tables[1]);
       assert.equal(await page.locator(".card.read").getAttribute("data-key"), "dQ");
       assert.ok((await page.locator("#backward-tape svg .node").count()) > 15);
+    }));
+
+test(
+    "on a narrow screen the panel stands below the card that was tapped",
+    () => open("lesson", {viewport: narrow, hasTouch: true, isMobile: true}, async (page) => {
+      for (const key of ["dWk", "dA", "dE"]) {
+        const card = page.locator(`.card[data-key=${key}]`);
+        await card.tap();
+        const [above, below] = [await card.boundingBox(), await page.locator("#rule").boundingBox()];
+        assert.ok(below.y >= above.y + above.height, `${key}: ${JSON.stringify({above, below})}`);
+        assert.ok(above.y >= 0 && above.y + above.height <= narrow.height, JSON.stringify(above));
+      }
+    }));
+
+test(
+    "the loss is read off only where it was measured",
+    () => open("report", {}, async (page) => {
+      const read = () => page.locator("#loss-figure .readout").last().innerText();
+      await page.locator("#loss-figure svg").focus();
+      await page.keyboard.press("ArrowLeft");  // step 0: before any training
+      assert.match(await read(), /^step 0 · bigram \S+ · unigram \S+ · validation 5\.\d+$/);
+      await page.keyboard.press("ArrowRight");
+      assert.match(await read(), /^step 1 · training 5\.\d+ · bigram \S+ · unigram \S+$/);
+      for (let i = 0; i < 9; ++i) await page.keyboard.press("ArrowRight");
+      assert.match(await read(), /^step 10 · training .* · validation \S+$/);
+      assert.ok((await page.locator("#training-figure .chart").nth(1).locator(".grid").count()) >= 2);
     }));
 
 test(

@@ -3,6 +3,7 @@
 #include "lesson/lesson.h"
 
 #include <capstan/autograd/create.h>
+#include <capstan/autograd/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -38,9 +39,11 @@ TEST(Lesson, ThePageIsSmallWholeAndTheSameEachTime) {
 }
 
 TEST(Lesson, ChecksAreWrittenWithTheirFields) {
-  EXPECT_EQ(to_json({{"a: b", 1, "at most 2", true}}),
-            "{\n \"checks\": [\n  {\n   \"name\": \"a: b\",\n   \"value\": 1,\n   \"expected\": \"at most 2\",\n   "
-            "\"passed\": true\n  }\n ]\n}\n");
+  EXPECT_EQ(to_json({{"a: b", 1, 1, true, 0.5}, {"c: d", "x", "y", false}}),
+            "{\n \"checks\": [\n  {\n   \"name\": \"a: b\",\n   \"value\": 1,\n   \"expected\": 1,\n   \"passed\": "
+            "true,\n   \"tolerance\": 0.5\n  },\n  {\n   \"name\": \"c: d\",\n   \"value\": \"x\",\n   \"expected\": "
+            "\"y\",\n   "
+            "\"passed\": false\n  }\n ]\n}\n");
 }
 
 TEST(Lesson, AWrongClaimDoesNotPass) {
@@ -58,6 +61,18 @@ TEST(Lesson, AWrongClaimDoesNotPass) {
   EXPECT_EQ(checks.size(), 7u);
   EXPECT_EQ(data["s"]["x"]["call"], "call");
 }
+
+TEST(Lesson, WhatIsPrintedIsWhatWasCompiled) {
+  GIVEN(text, const Tensor x = zeros({2}));  // not a part of it
+  EXPECT_STREQ(text, "const Tensor x = zeros({2})");
+  const Shown shown = SHOWN(x.size(0) > 0 ? x : ones({1, 2}));
+  EXPECT_STREQ(shown.call, "x.size(0) > 0 ? x : ones({1, 2})");
+  EXPECT_EQ(shown.value.shape(), x.shape());
+  EXPECT_EQ(REFUSED(fail("no, {}", 1)), (Json{{"call", "fail(\"no, {}\", 1)"}, {"error", "no, 1"}}));
+  EXPECT_EQ(REFUSED(zeros({1}))["error"], "");
+}
+
+TEST(Page, SaysSoWhereScriptsDoNotRun) { EXPECT_NE(made().page.find("<noscript>"), std::string::npos); }
 
 TEST(Page, TextOfTheDataCannotEndItsElement) {
   const std::string page = drawing::render(

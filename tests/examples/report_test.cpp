@@ -40,6 +40,13 @@ TEST(Report, TheCommandReadsBackAsTheSameOptions) {
   EXPECT_EQ(remembered(parse_options(static_cast<int>(arguments.size()), arguments.data())), remembered(options));
 }
 
+TEST(Report, ShellWordsAreQuotedWhereTheyMustBe) {
+  EXPECT_EQ(shell_word("/tmp/a-b_1.txt"), "/tmp/a-b_1.txt");
+  EXPECT_EQ(shell_word("/tmp/a b"), "'/tmp/a b'");
+  EXPECT_EQ(shell_word("it's"), "'it'\\''s'");
+  EXPECT_EQ(shell_word(""), "''");
+}
+
 TEST(Report, TheValidationLineLiesInOneBlockAndIsOneLine) {
   std::string bytes;
   for (int i = 0; i < 200; ++i) bytes += "a line of thirty bytes or so " + std::to_string(i) + "\n";

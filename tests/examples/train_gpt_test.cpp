@@ -129,8 +129,11 @@ TEST_F(TrainGpt, EndsWithAResultLineAndLearns) {
   for (const char* field : {" bigram=", " unigram=", " tokens_per_s="})
     EXPECT_NE(last_line().find(field), std::string::npos) << last_line();
   const std::vector<std::string> rows = learnt(out("a") / "metrics.csv");
-  ASSERT_EQ(rows.size(), steps + 1u);  // the header, and each step once
-  const auto loss = [&](std::size_t row) { return std::atof(rows[row].substr(rows[row].find(',') + 1).c_str()); };
+  ASSERT_EQ(rows.size(), steps + 2u);  // the header, and each step once, 0 among them
+  const auto loss = [&](std::size_t step) {
+    return std::atof(rows[step + 1].substr(rows[step + 1].find(',') + 1).c_str());
+  };
+  EXPECT_TRUE(rows[1].starts_with("0,,5.")) << rows[1];  // before any training: no training loss, a validation loss
   EXPECT_NEAR(loss(1), std::log(256.0), 0.1);
   EXPECT_LT(loss(steps), loss(1) - 0.3);
 }
