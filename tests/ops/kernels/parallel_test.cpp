@@ -94,6 +94,8 @@ TEST_P(Parallel, TheCallerWaitsForNobodyWhoDidNotCome) {
   EXPECT_EQ(status, 0);
 }
 
+// ThreadSanitizer ends a child process that starts threads.
+#if !defined(__SANITIZE_THREAD__)
 TEST(ParallelFork, AChildMakesWorkersOfItsOwn) {
   const int before = thread_count();
   set_thread_count(8);
@@ -114,6 +116,7 @@ TEST(ParallelFork, AChildMakesWorkersOfItsOwn) {
   EXPECT_EQ(status, 0);
   set_thread_count(before);
 }
+#endif
 
 TEST_P(Parallel, NestedRegionsRunInline) {
   std::atomic<int> runs = 0;
