@@ -71,7 +71,7 @@ class Slots {
   }
   std::uint32_t acquire() {
     if (free_.empty()) {
-      entries_.push_back({nullptr, {}});
+      entries_.emplace_back();
       return static_cast<std::uint32_t>(entries_.size());
     }
     const std::uint32_t slot = free_.back();
@@ -146,8 +146,9 @@ void run_rule(TapeState& tape, Node* node, std::uint32_t run, bool recorded, boo
 
 }  // namespace
 
-std::vector<Tensor> run_backward(TapeState& tape, std::span<Seed> seeds, std::span<Value* const> targets,
-                                 bool only_targets, bool keep, bool create_graph) {
+void run_backward(TapeState& tape, std::span<Seed> seeds, std::span<Value* const> targets, BackwardRun options,
+                  FunctionRef<void(std::size_t, Tensor&&)> deliver) {
+  const auto [only_targets, keep, create_graph] = options;
   if (tape.running && !only_targets)
     fail(
         "backward: a rule must not run backward on the tape that is running it; use grad() or vjp(), or a Tape of its "
@@ -164,14 +165,13 @@ std::vector<Tensor> run_backward(TapeState& tape, std::span<Seed> seeds, std::sp
         tape.consumed = true;
       }
     }
-  } finish{tape, tape.running, !keep && !create_graph, {}};
+  } finish{tape, tape.running, !keep, {}};
   for (Value* target : targets) {
     if (!target->target) finish.made_targets.push_back(target);
     target->target = true;
   }
   tape.running = true;
-  if (finish.consumes)
-    tape.generation.fetch_add(1, std::memory_order_acq_rel);  // its tensors are constants from here on
+  if (finish.consumes) tape.end_generation();  // its tensors are constants from here on
 
   Slots slots(tape, create_graph);
   std::uint32_t first = 0, last = 0, run = 0;
@@ -199,15 +199,13 @@ std::vector<Tensor> run_backward(TapeState& tape, std::span<Seed> seeds, std::sp
     if (finish.consumes) tape.free_last_node();
   }
 
-  std::vector<Tensor> gradients;
-  gradients.reserve(targets.size());
-  for (Value* target : targets) {
-    Tensor gradient;
-    if (target->slot != no_slot) gradient = slots.look(target);
-    if (gradient.defined() && !create_graph) gradient = gradient.dense();
-    gradients.push_back(std::move(gradient));
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    if (targets[i]->slot == no_slot) continue;
+    Tensor gradient = slots.take(targets[i]);
+    if (!create_graph && !gradient.contiguous()) gradient = gradient.dense();
+    if (!create_graph) Access::set_link(gradient, {});
+    deliver(i, std::move(gradient));
   }
-  return gradients;
 }
 
 }  // namespace capstan::detail

@@ -32,9 +32,8 @@ class Gradients {
   friend class Tape;
   struct Entry {
     detail::Link link;
-    Shape shape;
-    DType dtype;
-    Tensor gradient;
+    Tensor gradient;  // empty if not reached
+    Entry() noexcept {}
   };
   const Entry& find(const Tensor& x) const;
   std::vector<Entry> entries_;

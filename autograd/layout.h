@@ -11,7 +11,7 @@ namespace capstan {
 /// (transpose, slice, broadcast: stride 0) come from the functions below, which never touch data.
 class Layout {
  public:
-  Layout() = default;
+  Layout() noexcept {}
   /// Row-major (last axis fastest), offset 0.
   explicit Layout(const Shape& shape) : shape_(shape) {
     Index stride = 1;
@@ -20,7 +20,8 @@ class Layout {
       stride *= shape[i];
     }
   }
-  Layout(const Shape& shape, const Index* strides, Index offset) : Layout(shape.begin(), strides, shape.rank(), offset) {}
+  Layout(const Shape& shape, const Index* strides, Index offset)
+      : Layout(shape.begin(), strides, shape.rank(), offset) {}
   /// From sizes that were checked before. Built in place: to copy a layout that has just been written costs more than
   /// to write it.
   Layout(const Index* sizes, const Index* strides, int rank, Index offset)

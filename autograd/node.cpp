@@ -10,7 +10,7 @@ namespace capstan::detail {
 // ---- arena ----------------------------------------------------------------------------------------------------------
 
 void Arena::grow(std::size_t bytes) {
-  constexpr std::size_t first_chunk = 4096, largest_chunk = 1024 * 1024;
+  constexpr std::size_t first_chunk = 4096, largest_chunk = 8 * 1024 * 1024;  // for which the pool asks for huge pages
   const std::size_t wanted = chunks_.empty() ? first_chunk : std::min(chunks_.back().bytes * 2, largest_chunk);
   chunks_.reserve(chunks_.size() + 1);
   const std::size_t size = std::max(wanted, bytes);
@@ -33,11 +33,11 @@ void Arena::absorb(Arena& other) {
 
 void NodeList::grow() {
   pieces_.reserve(pieces_.size() + 1);
-  pieces_.push_back(static_cast<Node**>(pool_allocate(piece * sizeof(Node*))));
+  pieces_.push_back(static_cast<Node**>(pool_allocate(bytes_of(pieces_.size()))));
 }
 
 void NodeList::clear() {
-  for (Node** nodes : pieces_) pool_deallocate(nodes, piece * sizeof(Node*));
+  for (std::size_t piece = 0; piece < pieces_.size(); ++piece) pool_deallocate(pieces_[piece], bytes_of(piece));
   pieces_.clear();
   size_ = 0;
 }
@@ -76,6 +76,7 @@ Value* TapeState::constant(const Tensor& x, bool read, std::uint32_t node) {
     constants.push_back(value);
     value->save(x);
     cached = value;
+    any_cached = true;
   }
   return value;
 }
@@ -105,7 +106,7 @@ namespace {
 struct Recycled {
   std::mutex mutex;
   std::vector<TapeState*> states;
-  std::atomic<std::uint64_t> born{0};
+  std::uint64_t born = 0;
 };
 // Never destroyed: a tensor in a static variable may still ask whether its tape lives.
 Recycled& recycled() {
@@ -117,15 +118,17 @@ Recycled& recycled() {
 TapeState* TapeState::acquire(bool of_transform) {
   Recycled& pool = recycled();
   TapeState* state = nullptr;
+  std::uint64_t born = 0;
   {
     const std::lock_guard lock(pool.mutex);
+    born = ++pool.born;
     if (!pool.states.empty()) {
       state = pool.states.back();
       pool.states.pop_back();
     }
   }
   if (!state) state = new TapeState;
-  state->born = pool.born.fetch_add(1, std::memory_order_relaxed);
+  state->born = born;
   state->of_transform = of_transform;
   state->consumed = state->running = state->orphan = false;
   return state;
@@ -151,13 +154,18 @@ void TapeState::free_last_node() {
   if (node->info && node->info->destroy) node->info->destroy(node->op());
 }
 
+void TapeState::forget_cached() {
+  if (!std::exchange(any_cached, false)) return;
+  std::fill(std::begin(cached_constants), std::end(cached_constants), nullptr);
+}
+
 void TapeState::reset() {
-  generation.fetch_add(1, std::memory_order_acq_rel);
+  end_generation();
   while (!nodes.empty()) free_last_node();
   nodes.clear();
   constants.clear();
   watches.clear();
-  std::fill(std::begin(cached_constants), std::end(cached_constants), nullptr);
+  forget_cached();
   arena.clear();
   absorbed_by = nullptr;
   runs = 0;
@@ -200,7 +208,7 @@ TapeState* join(TapeState* a, TapeState* b, std::string_view op) {
   older->absorbed.push_back(younger);
   younger->nodes.clear();
   younger->constants.clear();
-  std::fill(std::begin(younger->cached_constants), std::end(younger->cached_constants), nullptr);
+  younger->forget_cached();
   younger->absorbed_by = older;
   younger->absorbed_generation = older->generation.load(std::memory_order_relaxed);
   return older;

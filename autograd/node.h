@@ -1,9 +1,11 @@
 // The inside of a tape: values, nodes, and the arena that they lie in. Internal to autograd/*.cpp.
 #pragma once
 
+#include <capstan/autograd/function_ref.h>
 #include <capstan/autograd/op.h>
 
 #include <atomic>
+#include <bit>
 #include <cstdint>
 #include <vector>
 
@@ -81,7 +83,8 @@ class Arena {
   std::byte* end_ = nullptr;
 };
 
-/// The nodes in order: pieces that stay put, so that no growth copies tens of millions of addresses.
+/// The nodes in order: pieces that stay put, each twice as long as the one before, so that no growth copies tens of
+/// millions of addresses.
 class NodeList {
  public:
   NodeList() = default;
@@ -90,18 +93,23 @@ class NodeList {
   ~NodeList() { clear(); }
   std::size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
-  Node* operator[](std::size_t i) const { return pieces_[i / piece][i % piece]; }
+  Node* operator[](std::size_t i) const { return place(i); }
   Node* back() const { return (*this)[size_ - 1]; }
   void push_back(Node* node) {
-    if (size_ == pieces_.size() * piece) grow();
-    pieces_[size_ / piece][size_ % piece] = node;
-    ++size_;
+    if (size_ == begin_of(pieces_.size())) grow();
+    place(size_++) = node;
   }
   void pop_back() { --size_; }
   void clear();
 
  private:
-  static constexpr std::size_t piece = 2048;
+  static constexpr std::size_t first_piece = 2048;
+  static std::size_t begin_of(std::size_t piece) { return first_piece * ((std::size_t{1} << piece) - 1); }
+  static std::size_t bytes_of(std::size_t piece) { return (first_piece << piece) * sizeof(Node*); }
+  Node*& place(std::size_t i) const {
+    const auto piece = static_cast<std::size_t>(std::bit_width(i / first_piece + 1)) - 1;
+    return pieces_[piece][i - begin_of(piece)];
+  }
   void grow();
   std::vector<Node**> pieces_;
   std::size_t size_ = 0;
@@ -115,8 +123,9 @@ struct Watch {
 
 /// A cotangent under way to its value.
 struct Slot {
-  Value* value;
+  Value* value = nullptr;
   Tensor cotangent;
+  Slot() noexcept {}
 };
 
 /// Everything a Tape owns. States are recycled and their memory is never given back, so that a link can always ask for
@@ -142,16 +151,20 @@ struct TapeState {
 
   static constexpr std::size_t cache_size = 32;
   Value* cached_constants[cache_size] = {};
+  bool any_cached = false;
 
   static TapeState* acquire(bool of_transform);
   void release();
-  /// Frees everything and turns all tensors that link here into constants.
+  /// Turns all tensors that link here into constants. Only the tape's own thread writes.
+  void end_generation() { generation.store(generation.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
+  /// Frees everything, and ends the generation.
   void reset();
   /// Destroys the node at the end of the list together with what it saved.
   void free_last_node();
 
   Value* add_value(void* where, const Layout& layout, DType dtype, std::uint32_t node);
   Value* constant(const Tensor& x, bool read, std::uint32_t node);
+  void forget_cached();
   Tensor add_leaf(const Tensor& x);
   void add_watch(const Tensor& x);
   Link link_to(Value* value) { return {this, generation.load(std::memory_order_relaxed), value}; }
@@ -179,9 +192,14 @@ struct Seed {
   Tensor cotangent;
 };
 
-/// The one backward loop. Gradients come back in the order of `targets`; empty where none was reached. With
-/// `only_targets` it walks only what lies between the roots and the targets.
-std::vector<Tensor> run_backward(TapeState& tape, std::span<Seed> seeds, std::span<Value* const> targets,
-                                 bool only_targets, bool keep, bool create_graph);
+struct BackwardRun {
+  bool only_targets = false;  // walks only what lies between the roots and the targets
+  bool keep = false;
+  bool create_graph = false;  // wants keep
+};
+/// The one backward loop. `deliver` gets the gradient of each target that was reached, by its place among `targets`, which
+/// are all different.
+void run_backward(TapeState& tape, std::span<Seed> seeds, std::span<Value* const> targets, BackwardRun options,
+                  FunctionRef<void(std::size_t, Tensor&&)> deliver);
 
 }  // namespace capstan::detail

@@ -13,7 +13,7 @@ Shape::Shape(std::span<const Index> sizes) {
 }
 
 // Sizes of 0 count as 1 here, so that no product of the others can wrap.
-void Shape::check() const {
+void Shape::check_large() const {
   constexpr Index max_elements = Index{1} << 62;
   Index count = 1;
   for (const Index size : *this) {

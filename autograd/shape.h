@@ -32,7 +32,8 @@ static_assert(sizeof(Axes) == max_rank * sizeof(Index));
 /// count beyond 2^62 is an Error.
 class Shape {
  public:
-  Shape() = default;
+  // Not `= default`, here, in Layout, Tensor and Small: `{}` would fill the whole object with zeros first.
+  Shape() noexcept {}
   Shape(std::initializer_list<Index> sizes) : Shape(std::span<const Index>(sizes.begin(), sizes.size())) {}
   explicit Shape(std::span<const Index> sizes);
 
@@ -87,7 +88,12 @@ class Shape {
   }
 
  private:
-  void check() const;
+  void check() const {
+    Index all = 0;
+    for (int i = 0; i < rank_; ++i) all |= sizes_.data()[i];
+    if (rank_ > 4 || all >> 15 != 0) check_large();
+  }
+  void check_large() const;
   void copy(const Shape& other) {
     rank_ = other.rank_;
     sizes_.low = other.sizes_.low;

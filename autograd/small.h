@@ -13,7 +13,7 @@ namespace capstan {
 template <class T, int N>
 class Small {
  public:
-  Small() = default;
+  Small() noexcept {}  // `= default` would let `{}` fill the room with zeros first
   template <class... U>
   requires(sizeof...(U) > 0 && (std::is_convertible_v<U&&, T> && ...) &&
            !(sizeof...(U) == 1 && (std::is_same_v<std::remove_cvref_t<U>, Small> && ...))) Small(U&&... elements) {

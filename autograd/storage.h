@@ -3,6 +3,12 @@
 #pragma once
 
 #include <atomic>
+#if __has_include(<sys/single_threaded.h>)
+#include <sys/single_threaded.h>
+#define CAPSTAN_SINGLE_THREADED __libc_single_threaded
+#else
+#define CAPSTAN_SINGLE_THREADED false
+#endif
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -15,10 +21,17 @@ class Storage {
   /// Count 1, contents not initialised.
   static Storage* create(std::size_t bytes);
 
-  void retain() noexcept { count_.fetch_add(1, std::memory_order_relaxed); }
+  // While a process has one thread, counting needs no locked instructions, which cost as much as a small op's arithmetic.
+  void retain() noexcept {
+    if (CAPSTAN_SINGLE_THREADED) return set_count(count() + 1);
+    count_.fetch_add(1, std::memory_order_relaxed);
+  }
   void release() noexcept {
-    // A sole owner needs no read-modify-write: nobody else holds a handle to copy from.
-    if (count_.load(std::memory_order_acquire) == 1 || count_.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy();
+    // A sole owner needs none either: nobody else holds a handle to copy from.
+    const std::int32_t before = count_.load(std::memory_order_acquire);
+    if (before == 1) return destroy();
+    if (CAPSTAN_SINGLE_THREADED) return set_count(before - 1);
+    if (count_.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy();
   }
   bool unique() const noexcept { return count_.load(std::memory_order_acquire) == 1; }
 
@@ -28,6 +41,8 @@ class Storage {
  private:
   static constexpr std::size_t inline_bytes = 32;
   void destroy() noexcept;
+  std::int32_t count() const noexcept { return count_.load(std::memory_order_relaxed); }
+  void set_count(std::int32_t count) noexcept { count_.store(count, std::memory_order_relaxed); }
 
   std::atomic<std::int32_t> count_{1};
   std::uint32_t counted_as_ = 0;  // by a MemoryProfile

@@ -8,13 +8,12 @@ namespace capstan {
 namespace {
 
 /// The cotangent of a root: given, or 1 for a scalar.
-Tensor seed_for(const Root& root) {
-  const Tensor& y = root.y;
-  if (root.cotangent.defined()) {
-    if (root.cotangent.shape() != y.shape() || root.cotangent.dtype() != y.dtype())
-      fail("backward: the cotangent must have y's shape and dtype; got {} {} for y {} {}", root.cotangent.dtype(),
-           root.cotangent.shape(), y.dtype(), y.shape());
-    return root.cotangent;
+Tensor cotangent_of(const Tensor& y, const Tensor& given) {
+  if (given.defined()) {
+    if (given.shape() != y.shape() || given.dtype() != y.dtype())
+      fail("backward: the cotangent must have y's shape and dtype; got {} {} for y {} {}", given.dtype(), given.shape(),
+           y.dtype(), y.shape());
+    return given;
   }
   if (y.elements() != 1)
     fail("backward: y must be a scalar or come with a cotangent; got {}; reduce it with sum() or mean()", y.shape());
@@ -59,9 +58,11 @@ Tensor Tape::watch(const Tensor& x) {
   return leaf;
 }
 
-Gradients Tape::backward(const Tensor& y, BackwardOptions options) { return backward({Root{y}}, options); }
+Gradients Tape::backward(const Tensor& y, BackwardOptions options) { return backward(y, Tensor(), options); }
 Gradients Tape::backward(const Tensor& y, const Tensor& cotangent, BackwardOptions options) {
-  return backward({Root{y, cotangent}}, options);
+  detail::Value* value = value_of(y, *state_);
+  detail::Seed seed{value, cotangent_of(y, cotangent)};
+  return run({&seed, 1}, options);
 }
 Gradients Tape::backward(std::initializer_list<Root> roots, BackwardOptions options) {
   return backward(std::span<const Root>(roots.begin(), roots.size()), options);
@@ -72,19 +73,23 @@ Gradients Tape::backward(std::span<const Root> roots, BackwardOptions options) {
   Small<detail::Seed, 2> seeds;
   for (const Root& root : roots) {
     detail::Value* value = value_of(root.y, *state_);
-    seeds.push_back(detail::Seed{value, seed_for(root)});
+    seeds.push_back(detail::Seed{value, cotangent_of(root.y, root.cotangent)});
   }
+  return run({seeds.begin(), seeds.end()}, options);
+}
+
+Gradients Tape::run(std::span<detail::Seed> seeds, BackwardOptions options) {
+  const std::size_t count = state_->watches.size();
   Small<detail::Value*, 16> targets;
   Gradients result;
-  result.entries_.reserve(state_->watches.size());
-  for (const detail::Watch& watch : state_->watches) {
-    targets.push_back(watch.value);
-    result.entries_.push_back({watch.link, watch.value->shape(), watch.value->dtype, {}});
+  result.entries_.resize(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    targets.push_back(state_->watches[i].value);
+    result.entries_[i].link = state_->watches[i].link;
   }
-  std::vector<Tensor> gradients =
-      detail::run_backward(*state_, {seeds.begin(), seeds.end()}, {targets.begin(), targets.end()}, false,
-                           options.keep || options.create_graph, options.create_graph);
-  for (std::size_t i = 0; i < gradients.size(); ++i) result.entries_[i].gradient = std::move(gradients[i]);
+  detail::run_backward(*state_, seeds, {targets.begin(), targets.end()},
+                       {.keep = options.keep || options.create_graph, .create_graph = options.create_graph},
+                       [&](std::size_t i, Tensor&& gradient) { result.entries_[i].gradient = std::move(gradient); });
   return result;
 }
 
@@ -127,7 +132,7 @@ const Gradients::Entry& Gradients::find(const Tensor& x) const {
 
 Tensor Gradients::of(const Tensor& x) const {
   const Entry& entry = find(x);
-  return entry.gradient.defined() ? entry.gradient : zeros(entry.shape, entry.dtype);
+  return entry.gradient.defined() ? entry.gradient : zeros(x.shape(), x.dtype());
 }
 
 bool Gradients::reached(const Tensor& x) const { return find(x).gradient.defined(); }

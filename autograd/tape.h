@@ -10,8 +10,9 @@
 namespace capstan {
 
 namespace detail {
+struct Seed;
 struct TapeDoor;
-}
+}  // namespace detail
 
 struct BackwardOptions {
   /// Keep the tape for another backward; otherwise it is consumed: what it saved is freed as the walk proceeds.
@@ -55,6 +56,7 @@ class Tape {
 
  private:
   friend struct detail::TapeDoor;
+  Gradients run(std::span<detail::Seed> seeds, BackwardOptions options);
   detail::TapeState* state_;
 };
 

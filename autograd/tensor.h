@@ -67,7 +67,7 @@ class Buffer {
 class Tensor {
  public:
   /// An empty handle: defined() is false, and every op refuses it.
-  Tensor() = default;
+  Tensor() noexcept {}
   Tensor(Buffer&& buffer) : storage_(std::move(buffer.storage_)), layout_(buffer.layout_), dtype_(buffer.dtype_) {}
 
   bool defined() const { return storage_.get() != nullptr; }

@@ -25,6 +25,16 @@ void require_count(const char* name, const char* what, std::size_t directions, s
     fail("{}: {} must have x's structure; got {} tensors for {}", name, what, directions, tensors);
 }
 
+namespace {
+/// In the order of `targets`; empty where none was reached.
+std::vector<Tensor> gradients_of(TapeState& tape, std::span<Seed> seeds, std::span<Value* const> targets,
+                                 BackwardRun options) {
+  std::vector<Tensor> gradients(targets.size());
+  run_backward(tape, seeds, targets, options, [&](std::size_t i, Tensor&& x) { gradients[i] = std::move(x); });
+  return gradients;
+}
+}  // namespace
+
 Transform::~Transform() {
   if (own_) own_->release();
 }
@@ -92,7 +102,7 @@ void Transform::backward(std::span<const Tensor> y, std::span<const Tensor> cota
   if (!seeds.empty()) {
     // On a tape that others use too, the derivative is itself recorded, and what lies outside f is not walked.
     const bool shared = tape != own_;
-    std::vector<Tensor> found = run_backward(*tape, seeds, targets(), shared, shared || keep, shared);
+    std::vector<Tensor> found = gradients_of(*tape, seeds, targets(), {shared, shared || keep, shared});
     auto next = found.begin();
     for (std::size_t i = 0; i < watched_.size(); ++i)
       if (Access::link(watched_[i]).tape) gradients_[i] = std::move(*next++);
@@ -112,7 +122,7 @@ Tensor Transform::forward(const Tensor& y, std::span<const Tensor> tangents) {
     // The gradient is linear in u, so any u will do; what counts is how it depends on u.
     const Tensor u = tape->add_leaf(zeros(y.shape(), y.dtype()));
     std::vector<Seed> seeds{{Access::link(y).value, u}};
-    const std::vector<Tensor> gradients = run_backward(*tape, seeds, targets(), true, true, true);
+    const std::vector<Tensor> gradients = gradients_of(*tape, seeds, targets(), {true, true, true});
     std::vector<Seed> seconds;
     auto next = gradients.begin();
     for (std::size_t i = 0; i < watched_.size(); ++i) {
@@ -123,7 +133,7 @@ Tensor Transform::forward(const Tensor& y, std::span<const Tensor> tangents) {
     }
     const bool shared = tape != own_;
     Value* const target = Access::link(u).value;
-    if (!seconds.empty()) along = run_backward(*tape, seconds, {&target, 1}, true, shared, shared)[0];
+    if (!seconds.empty()) along = gradients_of(*tape, seconds, {&target, 1}, {true, shared, shared})[0];
   }
   return along.defined() ? along : zeros(y.shape(), y.dtype());
 }

@@ -51,9 +51,9 @@ void check(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias
 Tensor select(const Tensor& taken, const Tensor& x) { return taken.defined() ? where(taken, x, 0.0) : x; }
 
 /// A shape comment that is checked.
-Tensor shaped(Tensor x, const Shape& shape) {
+Tensor shaped(Tensor&& x, const Shape& shape) {
   if (x.shape() != shape) fail("attention: an intermediate must be {}; got {}", shape, x.shape());
-  return x;
+  return std::move(x);
 }
 
 /// What the reference makes on its way.

@@ -31,7 +31,7 @@ inline Tensors times_slope(const Call& c, kernels::Unary slope) {
 Tensor gelu_tanh_slope(const Tensor& x);
 
 /// A few dense elements are done before a strided loop is set up: on scalars, that costs more than all the rest.
-inline constexpr Index few = 16;
+inline constexpr Index few = 64;
 
 template <class F>
 bool few_floats(const Tensor& a, const Tensor& b, const View& y, F f) {

@@ -174,9 +174,7 @@ Tensor Mask::keep_tensor(const Shape& scores) const {
       for (Index i = 0; i < queries; ++i, out += keys) {
         const Index stop = std::clamp<Index>(i + allowed.high + 1, 0, visible);
         const Index start = std::clamp<Index>(i + allowed.low, 0, stop);
-        std::fill(out, out + start, false);
-        std::fill(out + start, out + stop, true);
-        std::fill(out + stop, out + keys, false);
+        for (Index j = 0; j < keys; ++j) out[j] = j >= start && j < stop;
         if (!kept_data) continue;
         const bool* row = kept_data + kept.offset() + b * kept.stride(0) + h * kept.stride(1) + i * kept.stride(2);
         for (Index j = start; j < stop; ++j) out[j] = row[j * kept.stride(3)];

@@ -30,24 +30,34 @@ struct Batch {
   }
 };
 
-/// c = a · b for layouts of at least two axes; c is row-major.
+/// An operand of at least two axes, the last two of which may be taken in the other order.
+struct Matrix {
+  const void* bytes;
+  const Layout& layout;
+  bool transposed = false;
+  int rows() const { return layout.rank() - (transposed ? 1 : 2); }
+  int columns() const { return layout.rank() - (transposed ? 2 : 1); }
+};
+
+/// c = a · b; c is row-major.
 template <class T>
-void multiply(const void* a_bytes, const Layout& a, const void* b_bytes, const Layout& b, T* c) {
-  const int a_rows = a.rank() - 2, b_rows = b.rank() - 2;
+void multiply(const Matrix& left, const Matrix& right, T* c) {
+  const Layout &a = left.layout, &b = right.layout;
+  const int a_rows = a.rank() - 2, b_rows = b.rank() - 2;  // axes before the matrix
   kernels::Product<T> product;
-  product.m = a.size(a_rows);
-  product.k = a.size(a_rows + 1);
-  product.n = b.size(b_rows + 1);
-  product.a = static_cast<const T*>(a_bytes) + a.offset();
-  product.a_row = a.stride(a_rows);
-  product.a_column = a.stride(a_rows + 1);
-  product.b = static_cast<const T*>(b_bytes) + b.offset();
-  product.b_row = b.stride(b_rows);
-  product.b_column = b.stride(b_rows + 1);
+  product.m = a.size(left.rows());
+  product.k = a.size(left.columns());
+  product.n = b.size(right.columns());
+  product.a = static_cast<const T*>(left.bytes) + a.offset();
+  product.a_row = a.stride(left.rows());
+  product.a_column = a.stride(left.columns());
+  product.b = static_cast<const T*>(right.bytes) + b.offset();
+  product.b_row = b.stride(right.rows());
+  product.b_column = b.stride(right.columns());
   product.c = c;
   product.c_row = product.n;
   if (a_rows == 0 && b_rows == 0) return kernels::gemm(product);
-  if (b_rows == 0) {
+  if (b_rows == 0 && !left.transposed) {
     // One matrix for the whole batch: the batch's rows make one tall product if a's strides allow.
     Index rows = product.m;
     for (int axis = 0; axis < a_rows; ++axis) rows *= a.size(axis);
@@ -100,6 +110,13 @@ Shape leading_axes(const Shape& a, const Shape& b) {
   return leading;
 }
 
+/// True if both are matrices, or batches of them, and nothing is stretched.
+bool same_batch(const Shape& a, const Shape& b) {
+  bool same = a.rank() >= 2 && a.rank() == b.rank();
+  for (int axis = 0; same && axis < a.rank() - 2; ++axis) same = a[axis] == b[axis];
+  return same;
+}
+
 struct MatMul final : Op {
   static constexpr std::string_view name = "matmul";
 
@@ -113,6 +130,11 @@ struct MatMul final : Op {
       fail("matmul: operands must have at least one axis; got a {} and b {}; multiply scalars by *", a, b);
     if (a.back() != b.back(b.rank() == 1 ? 0 : 1)) fail("matmul: inner sizes must agree; got a {} and b {}", a, b);
     Shape y;
+    if (same_batch(a, b)) {
+      y = a;
+      y.set(a.rank() - 1, b.back());
+      return {Type{y, in[0].dtype()}};
+    }
     if (a.rank() > 2 || b.rank() > 2) y = leading_axes(a, b);
     if (a.rank() > 1) y.push_back(a.back(1));
     if (b.rank() > 1) y.push_back(b.back());
@@ -122,7 +144,10 @@ struct MatMul final : Op {
   void eval(Inputs in, Outputs out) const override {
     const ConstView a = in[0].view(), b = in[1].view();
     visit_float(out[0].dtype, [&](auto zero) {
-      multiply(a.bytes, left_matrix(*a.layout), b.bytes, right_matrix(*b.layout), out[0].data<decltype(zero)>());
+      auto* y = out[0].data<decltype(zero)>();
+      if (a.layout->rank() >= 2 && b.layout->rank() >= 2)
+        return multiply({a.bytes, *a.layout}, {b.bytes, *b.layout}, y);
+      multiply({a.bytes, left_matrix(*a.layout)}, {b.bytes, right_matrix(*b.layout)}, y);
     });
   }
 
@@ -159,11 +184,7 @@ struct MatMul final : Op {
   // Where nothing was stretched, both products read their operands transposed in place.
   Tensors vjp_kernel(const Call& call) const override {
     const Shape a_shape = call.in_shape(0), b_shape = call.in_shape(1);
-    const int rank = a_shape.rank();
-    if (rank < 2 || rank != b_shape.rank()) return vjp(call);
-    for (int axis = 0; axis < rank - 2; ++axis)
-      if (a_shape[axis] != b_shape[axis]) return vjp(call);
-
+    if (!same_batch(a_shape, b_shape)) return vjp(call);
     const ConstView dy = call.dout(0).view();
     Tensor da, db;
     visit_float(dy.dtype, [&](auto zero) {
@@ -171,13 +192,13 @@ struct MatMul final : Op {
       if (call.wants(0)) {
         const ConstView b = call.in(1).view();
         Buffer buffer(a_shape, dy.dtype);
-        multiply(dy.bytes, *dy.layout, b.bytes, b.layout->transposed(rank - 2, rank - 1), buffer.view().data<T>());
+        multiply({dy.bytes, *dy.layout}, {b.bytes, *b.layout, true}, buffer.view().data<T>());
         da = std::move(buffer);
       }
       if (call.wants(1)) {
         const ConstView a = call.in(0).view();
         Buffer buffer(b_shape, dy.dtype);
-        multiply(a.bytes, a.layout->transposed(rank - 2, rank - 1), dy.bytes, *dy.layout, buffer.view().data<T>());
+        multiply({a.bytes, *a.layout, true}, {dy.bytes, *dy.layout}, buffer.view().data<T>());
         db = std::move(buffer);
       }
     });

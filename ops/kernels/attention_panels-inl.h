@@ -9,6 +9,7 @@
 #endif
 
 #include <capstan/ops/kernels/attention_parts.h>
+#include <capstan/ops/kernels/partial-inl.h>
 #include <capstan/ops/kernels/tile-inl.h>
 #include <capstan/ops/kernels/transpose-inl.h>
 
@@ -76,11 +77,16 @@ template <class T>
 HWY_INLINE void CopyRow(HeadRows<const T> x, Index i, Index width, Index padded, bool alive, T* to) {
   const hn::ScalableTag<T> d;
   const T* from = x.data + i * x.row;
-  if (padded > width) hn::StoreU(hn::Zero(d), d, to + padded - lanes<T>);
   Index j = 0;
-  if (x.column == 1 || !alive)
+  if (x.column == 1 || !alive) {
     for (; j + lanes<T> <= width; j += lanes<T>) hn::StoreU(alive ? hn::LoadU(d, from + j) : hn::Zero(d), d, to + j);
-  for (; j < width; ++j) to[j] = alive ? from[j * x.column] : T{0};
+    if (j == width) return;
+    const auto rest = alive ? LoadPart(d, from + j, width - j) : hn::Zero(d);
+    padded > width ? hn::StoreU(rest, d, to + j) : StorePart(rest, d, to + j, width - j);
+    return;
+  }
+  if (padded > width) hn::StoreU(hn::Zero(d), d, to + padded - lanes<T>);
+  for (; j < width; ++j) to[j] = from[j * x.column];
 }
 
 /// `count` rows as they lie in memory if that will do, else copied to `scratch`. Rows that are not `alive` (null: all are)

@@ -42,12 +42,21 @@ struct SmallHead {
   static constexpr Index L = lanes<T>;
 
   Index queries;
-  Band band;
-  Range keys;  // that some query sees
+  Range keys;     // that some query sees
+  V first, last;  // keys that the query in a lane sees; none in lanes beyond the last query
   HWY_ALIGN T zeros[4 * L] = {};
 
-  SmallHead(const AttentionProblem& p, const AttentionSizes& s, Index b)
-      : queries(s.queries), band(p, b), keys(s.queries == 0 ? Range{} : band.keys_of(0, queries - 1, {0, s.keys})) {}
+  HWY_INLINE SmallHead(const AttentionProblem& p, const AttentionSizes& s, Index b) : queries(s.queries) {
+    const D d;
+    const Band band(p, b);
+    keys = queries == 0 ? Range{} : band.keys_of(0, queries - 1, {0, s.keys});
+    // Bounds beyond all lanes and keys are as good as far ones.
+    const auto bound = [](Index x) { return static_cast<T>(std::clamp(x, -L - small_keys, L + small_keys)); };
+    const V lane = hn::Iota(d, 0);
+    first = hn::IfThenElse(hn::FirstN(d, static_cast<std::size_t>(queries)), hn::Add(lane, hn::Set(d, bound(band.low))),
+                           hn::Set(d, std::numeric_limits<T>::infinity()));
+    last = hn::Add(lane, hn::Set(d, bound(band.high)));
+  }
 
   /// to [width, lanes] = factor · rowsᵀ, lanes beyond the last query 0.
   void Pack(DenseRows<T> rows, Index width, T factor, T* to) const {
@@ -69,12 +78,8 @@ struct SmallHead {
   }
   /// Lanes of the queries that see the n-th of the keys.
   HWY_INLINE hn::Mask<D> See(Index n) const {
-    const D d;
-    const V lane = hn::Iota(d, 0);
-    const Index key = keys.begin + n;
-    const Index first = std::max(Index{0}, key - band.high), last = std::min(queries - 1, key - band.low);
-    return hn::And(hn::Ge(lane, hn::Set(d, static_cast<T>(std::min(first, L)))),
-                   hn::Le(lane, hn::Set(d, static_cast<T>(std::max(last, Index{-1})))));
+    const V key = hn::Set(D(), static_cast<T>(keys.begin + n));
+    return hn::And(hn::Ge(key, first), hn::Le(key, last));
   }
   /// Scores [keys, lanes] become weights 2^(s − top), top being their maximum, or −∞ where nothing is seen; returns their
   /// sum.
@@ -150,12 +155,15 @@ HWY_INLINE void AddSmallKeyGradients(const SmallHead<T>& head, const T* s, const
 /// x = factor · c, 0 for keys that no query sees.
 template <class T>
 HWY_INLINE void StoreSmallKeyGradients(HeadRows<T> x, Index all, Range keys, Index columns, T factor, const T* c) {
+  const hn::ScalableTag<T> d;
+  const auto f = hn::Set(d, factor);
   for (Index j = 0; j < all; ++j) {
     T* to = x.data + j * x.row;
-    if (j < keys.begin || j >= keys.end) {
-      std::fill_n(to, columns, T{0});
-    } else {
-      for (Index d = 0; d < columns; ++d) to[d] = factor * c[(j - keys.begin) * Padded<T>(columns) + d];
+    const bool seen = j >= keys.begin && j < keys.end;
+    const T* from = c + (j - keys.begin) * Padded<T>(columns);
+    for (Index i = 0; i < columns; i += lanes<T>) {
+      const auto value = seen ? hn::Mul(f, hn::LoadU(d, from + i)) : hn::Zero(d);
+      i + lanes<T> <= columns ? hn::StoreU(value, d, to + i) : StorePart(value, d, to + i, columns - i);
     }
   }
 }

@@ -46,8 +46,8 @@ class RowIndex {
   const Layout& layout_;
   int axis_;
   Index length_, stride_, rows_ = 1;
-  Index step_ = 0;     // from row to row
-  bool even_ = true;   // the same everywhere: no division for each row
+  Index step_ = 0;    // from row to row
+  bool even_ = true;  // the same everywhere: no division for each row
   bool dense_ = true;
 };
 
@@ -97,9 +97,22 @@ void for_rows(Region region, const std::array<ConstView, inputs>& x, View y, int
   const RowIndex out(*y.layout, axis);
   const Index length = out.length();
   if (length == 0 || out.rows() == 0) return;
+  bool plain = axis == y.layout->rank() - 1 && y.layout->contiguous();  // nearly always, and then nothing is set up
+  for (const ConstView& operand : x) plain = plain && operand.layout->contiguous();
+  if (plain) {
+    parallel_blocks(region, out.rows(), row_grain(length, cost), [&](Index begin, Index end) {
+      std::array<const T*, inputs> rows;
+      for (Index row = begin; row < end; ++row) {
+        for (std::size_t i = 0; i < inputs; ++i) rows[i] = x[i].template data<T>() + row * length;
+        f(row, rows, y.template data<T>() + row * length);
+      }
+    });
+    return;
+  }
   const auto in = [&]<std::size_t... i>(std::index_sequence<i...>) {
     return std::array<RowIndex, inputs>{RowIndex(*x[i].layout, axis)...};
-  }(std::make_index_sequence<inputs>());
+  }
+  (std::make_index_sequence<inputs>());
   bool dense = out.dense();
   for (const RowIndex& index : in) dense = dense && index.dense();
   parallel_blocks(region, out.rows(), row_grain(length, cost), [&](Index begin, Index end) {

@@ -10,7 +10,13 @@
 namespace capstan::kernels {
 namespace {
 
-/// Words, not floats: a selection moves bits.
+/// Words, not floats: a selection moves bits. Without branches, which a mask would lead astray.
+template <class Word>
+Word selected(bool condition, Word a, Word b) {
+  const Word taken = static_cast<Word>(-static_cast<Word>(condition));
+  return static_cast<Word>((a & taken) | (b & static_cast<Word>(~taken)));
+}
+
 template <class Word>
 void select_piece(const Piece& piece) {
   const bool* condition = piece.input<bool>(0);
@@ -19,25 +25,16 @@ void select_piece(const Piece& piece) {
   Word* y = piece.output<Word>();
   const Index count = piece.count;
   if (!piece.scalar[0] && !piece.scalar[1] && !piece.scalar[2]) {
-    for (Index i = 0; i < count; ++i) {
-      const Word p = a[i], q = b[i];
-      y[i] = condition[i] ? p : q;
-    }
+    for (Index i = 0; i < count; ++i) y[i] = selected(condition[i], a[i], b[i]);
     return;
   }
   if (!piece.scalar[0] && !piece.scalar[1]) {
     const Word q = b[0];
-    for (Index i = 0; i < count; ++i) {
-      const Word p = a[i];
-      y[i] = condition[i] ? p : q;
-    }
+    for (Index i = 0; i < count; ++i) y[i] = selected(condition[i], a[i], q);
     return;
   }
   const Index c_step = piece.scalar[0] ? 0 : 1, a_step = piece.scalar[1] ? 0 : 1, b_step = piece.scalar[2] ? 0 : 1;
-  for (Index i = 0; i < count; ++i) {
-    const Word p = a[i * a_step], q = b[i * b_step];
-    y[i] = condition[i * c_step] ? p : q;
-  }
+  for (Index i = 0; i < count; ++i) y[i] = selected(condition[i * c_step], a[i * a_step], b[i * b_step]);
 }
 
 template <class To, class From>
