@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <memory>
 #include <unordered_map>
+#include <utility>
 
 namespace capstan {
 
@@ -16,11 +17,41 @@ struct detail::TapeDoor {
 
 namespace {
 
+/// The code point at the start of `text` and how many bytes it takes; U+FFFD and one byte where none begins there, as for a half
+/// of a UTF-16 pair.
+std::pair<char32_t, std::size_t> first_character(std::string_view text) {
+  const auto byte = [text](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
+  const unsigned lead = byte(0);
+  if (lead < 0x80) return {lead, 1};
+  const std::size_t length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+  constexpr char32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
+  char32_t code = lead & (0x7fU >> length);
+  bool good = lead >= 0xc2 && lead <= 0xf4;
+  for (std::size_t i = 1; i < length; ++i) {
+    good = good && (byte(i) & 0xc0) == 0x80;
+    code = code << 6 | (byte(i) & 0x3f);
+  }
+  good = good && code >= smallest[length] && code <= 0x10ffff && (code < 0xd800 || code > 0xdfff);
+  if (!good) return {0xfffd, 1};
+  return {code, length};
+}
+
+/// What stands in a label for any bytes: themselves where they are UTF-8 that XML can hold. Control characters, which it cannot
+/// (and which would break a line of the graph), become their pictures, U+2400 and up; what is no character becomes U+FFFD.
 std::string escaped(std::string_view text) {
   std::string out;
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    out += c;
+  while (!text.empty()) {
+    const auto [code, length] = first_character(text);
+    if (code < 0x20 || code == 0x7f) {
+      out += {'\xe2', '\x90', static_cast<char>(code == 0x7f ? 0xa1 : 0x80 + code)};
+    } else if ((code == 0xfffd && length == 1) || code == 0xfffe || code == 0xffff) {
+      out += "\ufffd";
+    } else {
+      if (code == '"' || code == '\\') out += '\\';
+      out += text.substr(0, length);
+      if (code == '&') out += "amp;";  // Graphviz reads entities: "&#1;" would be a control character again
+    }
+    text.remove_prefix(length);
   }
   return out;
 }

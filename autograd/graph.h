@@ -10,7 +10,8 @@
 
 namespace capstan {
 
-/// What a recorded tensor is called in the picture.
+/// What a recorded tensor is called in the picture: any bytes. Control characters are shown by their pictures (U+2400 and up), what
+/// is not UTF-8 or no character by U+FFFD, so that the drawing is well-formed XML.
 struct GraphName {
   std::string name;
   Tensor x;

@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
+
 namespace capstan::train_gpt {
 
 std::size_t utf8_length(std::string_view text) {
@@ -49,6 +52,49 @@ std::string printable(std::string_view text) {
     text.remove_prefix(character.size());
   }
   return result;
+}
+
+namespace {
+constexpr std::string_view stored_mark = "bytes:";
+
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t length = utf8_length(text);
+    if (length == 0) return false;
+    text.remove_prefix(length);
+  }
+  return true;
+}
+}  // namespace
+
+std::string stored_text(const std::string& bytes) {
+  if (is_utf8(bytes) && !bytes.starts_with(stored_mark)) return bytes;
+  std::string text(stored_mark);
+  for (std::string_view rest = bytes; !rest.empty();) {
+    const std::size_t length = utf8_length(rest);
+    if (length == 0 || rest[0] == '\\')
+      text += fmt::format("\\x{:02x}", static_cast<unsigned char>(rest[0]));
+    else
+      text += rest.substr(0, length);
+    rest.remove_prefix(std::max<std::size_t>(length, 1));
+  }
+  return text;
+}
+
+std::string bytes_of_stored(const std::string& text) {
+  if (!text.starts_with(stored_mark)) return text;
+  std::string bytes;
+  for (std::size_t i = stored_mark.size(); i < text.size(); ++i) {
+    unsigned byte = 0;
+    const char* const end = text.data() + std::min(i + 4, text.size());
+    if (text[i] == '\\' && i + 3 < text.size() && std::from_chars(text.data() + i + 2, end, byte, 16).ptr == end) {
+      bytes += static_cast<char>(byte);
+      i += 3;
+    } else {
+      bytes += text[i];
+    }
+  }
+  return bytes;
 }
 
 }  // namespace capstan::train_gpt

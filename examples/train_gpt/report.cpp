@@ -88,6 +88,12 @@ std::string shell_word(const std::string& text) {
                                           "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
                                           "0123456789-_./+=:,") == std::string::npos;
   if (plain) return text;
+  if (const std::string stored = stored_text(text); stored != text) {
+    // Bytes that are not UTF-8 may stand in no page; bash, zsh and ksh know this form.
+    std::string escapes = "$'";
+    for (const char c : stored.substr(stored.find(':') + 1)) escapes += c == '\'' ? std::string("\\'") : std::string(1, c);
+    return escapes + "'";
+  }
   std::string quoted = "'";
   for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return quoted + "'";

@@ -4,6 +4,8 @@
 
 #include <charconv>
 
+#include "printable.h"
+
 namespace capstan::train_gpt {
 
 namespace {
@@ -94,7 +96,7 @@ void Trainer::save(const std::filesystem::path& path) const {
   nn::Checkpoint checkpoint;
   nn::insert(checkpoint.tensors, "model.", nn::state_dict(model_));
   nn::insert(checkpoint.tensors, "optimizer.", optimizer_.state_dict());
-  checkpoint.metadata = remembered(options_);
+  for (const auto& [name, value] : remembered(options_)) checkpoint.metadata[name] = stored_text(value);
   checkpoint.metadata["format"] = format_name;
   checkpoint.metadata["step"] = fmt::format("{}", step_);
   checkpoint.metadata["data_hash"] = hash_of(corpus_.text());
@@ -115,7 +117,9 @@ void Trainer::load(const nn::Checkpoint& checkpoint) {
 Options options_of(const nn::Checkpoint& checkpoint, const Options& command_line) {
   const std::string& format = field(checkpoint, "format");
   if (format != format_name) fail("resume: the checkpoint's format must be \"{}\"; got \"{}\"", format_name, format);
-  return resumed(command_line, checkpoint.metadata);
+  std::map<std::string, std::string> saved;
+  for (const auto& [name, text] : checkpoint.metadata) saved[name] = bytes_of_stored(text);
+  return resumed(command_line, saved);
 }
 
 }  // namespace capstan::train_gpt

@@ -44,6 +44,24 @@ TEST(Graph, QuotesInNamesAreEscaped) {
   EXPECT_NE(graph_to_dot(tape, {{"a\"b\\", x}}).find("label=\"a\\\"b\\\\\\n[]\""), std::string::npos);
 }
 
+TEST(Graph, NamesOfAnyBytesAreShown) {
+  Tape tape;
+  const Tensor x = tape.watch(number(1));
+  const auto shown = [&](const std::string& name) {
+    const std::string dot = graph_to_dot(tape, {{name, x}});
+    const std::size_t begin = dot.find("label=\"") + 7;
+    return dot.substr(begin, dot.find("\\n[]", begin) - begin);
+  };
+  EXPECT_EQ(shown("Ж 秋 𝛁"), "Ж 秋 𝛁");
+  EXPECT_EQ(shown(std::string("a\0b\x1b[1m\n\t\x7f", 10)), "a␀b␛[1m␊␉␡");
+  EXPECT_EQ(shown("&#1; & &lt;"), "&amp;#1; &amp; &amp;lt;");
+  EXPECT_EQ(shown("a\xff\xc3"), "a\ufffd\ufffd") << "no UTF-8";
+  EXPECT_EQ(shown("\xc0\x80"), "\ufffd\ufffd") << "too long for its code";
+  EXPECT_EQ(shown("\xed\xa0\x80"), "\ufffd\ufffd\ufffd") << "half of a pair";
+  EXPECT_EQ(shown("\xf4\x90\x80\x80"), "\ufffd\ufffd\ufffd\ufffd") << "beyond U+10FFFF";
+  EXPECT_EQ(shown("\xef\xbf\xbe\xef\xbf\xbf\xef\xbf\xbd"), "\ufffd\ufffd\ufffd") << "no characters, and U+FFFD itself";
+}
+
 TEST(Graph, OfAConsumedTapeIsAnErrorAndOfAKeptOneIsNot) {
   Tape tape;
   const Tensor x = tape.watch(number(2));
@@ -65,17 +83,41 @@ TEST(Graph, ANameForAConstantIsAnError) {
             "returned");
 }
 
+bool dot_is_installed() { return std::system("dot -V >/dev/null 2>&1") == 0; }
+
 TEST(Graph, IsDrawnWhereGraphvizIsInstalledAndNothingElsewhere) {
   Tape tape;
   const Tensor x = tape.watch(number(2));
   square(x);
-  const bool installed = std::system("dot -V >/dev/null 2>&1") == 0;
+  const bool installed = dot_is_installed();
   const std::optional<std::string> svg = graph_to_svg(tape, {{"the leaf", x}});
   ASSERT_EQ(svg.has_value(), installed);
   if (!installed) return;
   EXPECT_TRUE(svg->starts_with("<svg"));
   EXPECT_NE(svg->find(">the leaf<"), std::string::npos) << *svg;
   EXPECT_NE(svg->find("class=\"node leaf watched\""), std::string::npos) << *svg;
+}
+
+/// Whether XML 1.0 allows each byte of UTF-8 text: no control but tab, line feed and carriage return, by itself or as an entity.
+bool allowed_in_xml(const std::string& text) {
+  for (const char c : text)
+    if (static_cast<unsigned char>(c) < 0x20 && c != '\t' && c != '\n' && c != '\r') return false;
+  return text.find("&#1;") == std::string::npos && text.find("\xef\xbf\xbf") == std::string::npos;
+}
+
+TEST(Graph, IsDrawnAsWellFormedXmlWhateverTheNames) {
+  Tape tape;
+  const Tensor x = tape.watch(number(2));
+  std::string name;
+  for (int c = 0; c < 256; ++c) name += static_cast<char>(c);
+  const std::optional<std::string> svg = graph_to_svg(tape, {{name + "&#1;\xef\xbf\xbf", x}});
+  if (!svg) {
+    EXPECT_FALSE(dot_is_installed());
+    return;
+  }
+  EXPECT_TRUE(allowed_in_xml(*svg)) << *svg;
+  EXPECT_NE(svg->find("␀␁␂"), std::string::npos) << *svg;
+  EXPECT_NE(svg->find("&amp;#1;"), std::string::npos) << *svg;
 }
 
 }  // namespace

@@ -27,6 +27,18 @@ TEST(Printable, EscapesInvalidBytes) {
   EXPECT_EQ(printable("\xf4\x90\x80\x80"), "\\xf4\\x90\\x80\\x80");  // above U+10FFFF
 }
 
+TEST(Printable, AnyBytesAreStoredAsTextAndReadBack) {
+  EXPECT_EQ(stored_text("/tmp/秋 \\x41\n"), "/tmp/秋 \\x41\n");
+  EXPECT_EQ(stored_text("/a\\/caf\xe9\n/秋\n"), "bytes:/a\\x5c/caf\\xe9\n/秋\n");
+  std::string all;
+  for (int c = 255; c >= 0; --c) all += static_cast<char>(c);
+  for (const std::string& bytes : {std::string("bytes:\\x41"), std::string("bytes:"), all, all + all}) {
+    const std::string text = stored_text(bytes);
+    for (std::size_t i = 0; i < text.size(); i += utf8_length(text.substr(i))) ASSERT_NE(utf8_length(text.substr(i)), 0u);
+    EXPECT_EQ(bytes_of_stored(text), bytes);
+  }
+}
+
 TEST(Printable, MeasuresCharacters) {
   EXPECT_EQ(utf8_length(""), 0u);
   EXPECT_EQ(utf8_length("a天"), 1u);

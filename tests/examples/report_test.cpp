@@ -45,6 +45,7 @@ TEST(Report, ShellWordsAreQuotedWhereTheyMustBe) {
   EXPECT_EQ(shell_word("/tmp/a b"), "'/tmp/a b'");
   EXPECT_EQ(shell_word("it's"), "'it'\\''s'");
   EXPECT_EQ(shell_word(""), "''");
+  EXPECT_EQ(shell_word("caf\xe9's \\"), "$'caf\\xe9\\'s \\x5c'");
 }
 
 TEST(Report, TheValidationLineLiesInOneBlockAndIsOneLine) {

@@ -181,6 +181,20 @@ TEST_F(TrainGpt, OtherDataOnResumeIsRefused) {
   EXPECT_TRUE(last_line().starts_with("train_gpt: ")) << last_line();
 }
 
+TEST_F(TrainGpt, NamesAndPromptsOfAnyBytesAreSavedReportedAndResumed) {
+  fs::path odd = data();
+  odd.replace_filename("caf\xe9 \\.txt");  // Latin-1
+  fs::rename(data(), odd);
+  std::vector<std::string> arguments = options("a");
+  arguments[1] = odd.string();
+  arguments.insert(arguments.end(), {"--prompt", "\xff line"});
+  ASSERT_EQ(run(arguments), 0) << content_of(log());
+  EXPECT_NE(content_of(out("a") / "report.html").find("caf\\\\xe9 "), std::string::npos) << "as a JSON string";
+  const std::string checkpoint = content_of(out("a") / "checkpoint.safetensors");
+  ASSERT_EQ(run(resume("a")), 0) << content_of(log());
+  EXPECT_TRUE(content_of(out("a") / "checkpoint.safetensors") == checkpoint);
+}
+
 TEST_F(TrainGpt, BadInputEndsWithOneSentence) {
   EXPECT_EQ(run({"--data", out("missing").string()}), 1);
   EXPECT_TRUE(last_line().starts_with("train_gpt: ")) << last_line();

@@ -1,5 +1,5 @@
 // Same bytes for any thread count: 100 training steps, loss and parameters, at a size where every threaded kernel of a
-// training step did run on several threads.
+// training step did run on several threads; and again with dropout, in attention and on the residual stream.
 #include <capstan/nn/nn.h>
 #include <capstan/ops/kernels/parallel.h>
 #include <gtest/gtest.h>
@@ -22,17 +22,50 @@ Tensor random_ids(Key key, const Shape& shape, std::uint64_t vocab) {
   return tensor(ids, shape);
 }
 
+/// A block whose fused attention drops weights, and whose residual stream drops features, by the keys of one step.
+struct DroppingGpt {
+  static constexpr Index heads = 4;
+  static constexpr double p = 0.1;
+  nn::Gpt gpt;
+
+  explicit DroppingGpt(nn::Init& init)
+      : gpt(init, {.vocab = 256, .context = 64, .width = 128, .heads = heads, .blocks = 1}) {}
+  Tensor operator()(const Tensor& ids, Key key) const {
+    const nn::Block& block = gpt.blocks[0];
+    Tensor x = dropout(gpt.tokens(ids) + gpt.positions(arange(ids.shape()[1])), p, key.derive(0));
+    x = x + dropout(attend(block.attention, block.attention_norm(x), key.derive(1)), p, key.derive(2));
+    x = x + dropout(block.mlp(block.mlp_norm(x)), p, key.derive(3));
+    return matmul(gpt.norm(x), transpose(gpt.tokens.table));
+  }
+  static void fields(auto& self, auto& f) { f("gpt", self.gpt); }
+
+ private:
+  static Tensor attend(const nn::MultiHeadAttention& layer, const Tensor& x, Key key) {
+    const auto split = [&](const Tensor& y) {  // [B, T, C] → [B, H, T, D]
+      const Shape& shape = y.shape();
+      return permute(reshape(y, Shape{shape[0], shape[1], heads, shape[2] / heads}), {0, 2, 1, 3});
+    };
+    const Tensor mixed = attention(split(layer.query(x)), split(layer.key(x)), split(layer.value(x)),
+                                   {.mask = Mask::causal(), .dropout = Dropout{p, key}})
+                             .output;
+    return layer.project(reshape(permute(mixed, {0, 2, 1, 3}), x.shape()));
+  }
+};
+
+Tensor logits(const nn::Gpt& model, const Tensor& ids, Key) { return model(ids); }
+Tensor logits(const DroppingGpt& model, const Tensor& ids, Key key) { return model(ids, key); }
+
 /// The bytes of all losses and then of all parameters.
-std::vector<float> train(int threads, int steps, AttentionKernel kernel) {
+template <class Model>
+std::vector<float> train(Model model, int threads, int steps) {
   kernels::set_thread_count(threads);
-  nn::Init init{.seed = 3};
-  nn::Gpt model(init, {.vocab = 256, .context = 64, .width = 128, .heads = 4, .blocks = 1, .kernel = kernel});
   nn::AdamW optimizer{.lr = 1e-3};
   std::vector<float> bytes;
   for (int step = 0; step < steps; ++step) {
     const Key key = Key{.seed = 5}.derive(static_cast<std::uint64_t>(step));
     const Tensor ids = random_ids(key.derive(0), {8, 64}, 256), targets = random_ids(key.derive(1), {8, 64}, 256);
-    auto [loss, gradients] = value_and_grad(model, [&](const nn::Gpt& m) { return cross_entropy(m(ids), targets); });
+    auto [loss, gradients] =
+        value_and_grad(model, [&](const Model& m) { return cross_entropy(logits(m, ids, key.derive(2)), targets); });
     nn::clip_gradient_norm(gradients, 1);
     optimizer.step(model, gradients);
     bytes.push_back(static_cast<float>(loss.item()));
@@ -43,15 +76,16 @@ std::vector<float> train(int threads, int steps, AttentionKernel kernel) {
   return bytes;
 }
 
-void expect_same_bytes(AttentionKernel kernel, Region of_attention, int steps) {
+template <class Model>
+void expect_same_bytes(const Model& model, std::initializer_list<Region> more, int steps) {
   const int before = kernels::thread_count();
   std::vector<Region> all(std::begin(regions), std::end(regions));
-  all.push_back(of_attention);
-  const std::vector<float> one = train(1, steps, kernel);
+  all.insert(all.end(), more);
+  const std::vector<float> one = train(model, 1, steps);
   for (const int threads : {2, 4}) {
     std::vector<std::uint64_t> counted;
     for (const Region region : all) counted.push_back(kernels::parallel_regions(region));
-    const std::vector<float> many = train(threads, steps, kernel);
+    const std::vector<float> many = train(model, threads, steps);
     ASSERT_EQ(one.size(), many.size());
     EXPECT_EQ(std::memcmp(one.data(), many.data(), one.size() * sizeof(float)), 0) << threads << " threads";
     for (std::size_t i = 0; i < all.size(); ++i) {
@@ -63,12 +97,22 @@ void expect_same_bytes(AttentionKernel kernel, Region of_attention, int steps) {
   kernels::set_thread_count(before);
 }
 
+nn::Gpt small_gpt(AttentionKernel kernel) {
+  nn::Init init{.seed = 3};
+  return {init, {.vocab = 256, .context = 64, .width = 128, .heads = 4, .blocks = 1, .kernel = kernel}};
+}
+
 TEST(Determinism, LossesAndParametersHaveTheSameBytesForOneTwoAndFourThreads) {
-  expect_same_bytes(AttentionKernel::fused, Region::attention, 100);
+  expect_same_bytes(small_gpt(AttentionKernel::fused), {Region::attention}, 100);
 }
 
 TEST(Determinism, SoDoThoseOfTheReferenceAttention) {
-  expect_same_bytes(AttentionKernel::reference, Region::softmax, 20);
+  expect_same_bytes(small_gpt(AttentionKernel::reference), {Region::softmax}, 20);
+}
+
+TEST(Determinism, SoDoThoseOfFusedAttentionWithDropoutInItAndAroundIt) {
+  nn::Init init{.seed = 3};
+  expect_same_bytes(DroppingGpt(init), {Region::attention, Region::random}, 100);
 }
 
 }  // namespace
