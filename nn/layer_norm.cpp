@@ -12,4 +12,12 @@ Tensor LayerNorm::operator()(const Tensor& x) const {
   return layer_norm(x, weight, bias ? bias->value() : Tensor(), eps);
 }
 
+Tensor LayerNorm::operator()(ResidualStream& stream) const {
+  if (!stream.branch.defined()) return (*this)(stream.x);
+  detail::require_input("LayerNorm", weight, stream.x, weight.shape()[0]);
+  AddLayerNormOutputs outputs = add_layer_norm(stream.x, stream.branch, weight, bias ? bias->value() : Tensor(), eps);
+  stream = {std::move(outputs.sum)};
+  return std::move(outputs.y);
+}
+
 }  // namespace capstan::nn

@@ -26,14 +26,26 @@ Block::Block(Init& init, const Config& config)
                  .deviation = config.deviation,
                  .residual_deviation = config.residual_deviation}) {}
 
-Tensor Block::operator()(const Tensor& x, const Mask& mask) const {
-  const Tensor attended = x + attention(attention_norm(x), mask);
-  return attended + mlp(mlp_norm(attended));
+namespace {
+Tensor sum_of(const ResidualStream& stream) { return stream.branch.defined() ? stream.x + stream.branch : stream.x; }
+}  // namespace
+
+ResidualStream Block::operator()(ResidualStream stream, const Mask& mask) const {
+  stream.branch = attention(attention_norm(stream), mask);
+  stream.branch = mlp(mlp_norm(stream));
+  return stream;
 }
 
+ResidualStream Block::operator()(ResidualStream stream, KeyValueCache& cache) const {
+  stream.branch = attention(attention_norm(stream), cache);
+  stream.branch = mlp(mlp_norm(stream));
+  return stream;
+}
+
+Tensor Block::operator()(const Tensor& x, const Mask& mask) const { return sum_of((*this)(ResidualStream{x}, mask)); }
+
 Tensor Block::operator()(const Tensor& x, KeyValueCache& cache) const {
-  const Tensor attended = x + attention(attention_norm(x), cache);
-  return attended + mlp(mlp_norm(attended));
+  return sum_of((*this)(ResidualStream{x}, cache));
 }
 
 namespace {
@@ -88,11 +100,15 @@ Tensor Gpt::embedded(const Tensor& ids, Index start) const {
 }
 
 Tensor Gpt::hidden(const Tensor& ids, const Mask& mask) const {
-  Tensor x = embedded(ids, 0);
-  for (const Block& block : blocks)
-    x = config.checkpoint ? checkpoint(BlockCall{x, block}, [mask](const BlockCall& c) { return c.block(c.x, mask); })
-                          : block(x, mask);
-  return norm(x);
+  ResidualStream stream{embedded(ids, 0)};
+  for (const Block& block : blocks) {
+    if (config.checkpoint) {  // keeps a sum, not its two parts
+      stream = {checkpoint(BlockCall{stream.x, block}, [mask](const BlockCall& c) { return c.block(c.x, mask); })};
+    } else {
+      stream = block(std::move(stream), mask);
+    }
+  }
+  return norm(stream);
 }
 
 Tensor Gpt::operator()(const Tensor& ids, const Mask& mask) const {
@@ -104,12 +120,12 @@ Tensor Gpt::loss(const Tensor& ids, const Tensor& targets, const CrossEntropyOpt
 }
 
 Tensor Gpt::operator()(const Tensor& ids, ModelCache& cache) const {
-  Tensor x = embedded(ids, cache.length);
+  ResidualStream stream{embedded(ids, cache.length)};
   ModelCache longer = cache;  // the caller's stays as it was if something throws
   longer.length += ids.size(1);
   longer.blocks.resize(blocks.size());
-  for (std::size_t i = 0; i < blocks.size(); ++i) x = blocks[i](x, longer.blocks[i]);
-  const Tensor logits = linear(norm(x), tokens.table, Tensor());
+  for (std::size_t i = 0; i < blocks.size(); ++i) stream = blocks[i](std::move(stream), longer.blocks[i]);
+  const Tensor logits = linear(norm(stream), tokens.table, Tensor());
   cache = std::move(longer);
   return logits;
 }

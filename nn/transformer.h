@@ -31,6 +31,9 @@ struct Block {
   Tensor operator()(const Tensor& x, const Mask& mask = Mask::causal()) const;
   /// x continues what the cache holds, and joins it.
   Tensor operator()(const Tensor& x, KeyValueCache& cache) const;
+  /// The same with the last addition left to whoever reads the stream: the next block's norm.
+  ResidualStream operator()(ResidualStream stream, const Mask& mask) const;
+  ResidualStream operator()(ResidualStream stream, KeyValueCache& cache) const;
   static void fields(auto& self, auto& f) {
     f("attention_norm", self.attention_norm);
     f("attention", self.attention);

@@ -41,7 +41,7 @@ inline constexpr std::string_view catalog[] = {
     // ops/activation.h
     "relu", "gelu_tanh", "gelu_erf", "silu", "softplus",
     // ops/layer_norm.h, ops/rms_norm.h
-    "layer_norm", "rms_norm",
+    "layer_norm", "add_layer_norm", "rms_norm",
     // ops/dropout.h
     "dropout",
     // ops/rotary.h

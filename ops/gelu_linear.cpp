@@ -6,8 +6,6 @@
 #include <capstan/ops/linear.h>
 #include <capstan/ops/linear_parts.h>
 #include <capstan/ops/matmul.h>
-#include <capstan/ops/rearrange.h>
-#include <capstan/ops/reduce.h>
 
 namespace capstan::ops {
 namespace {
@@ -27,37 +25,26 @@ struct GeluLinear final : Op {
 
   // h = gelu(x), y = h Wᵀ + b   ⇒   dh = dy W, dx = dh ⊙ gelu'(x), dW = Σ_rows dyᵀ h, db = Σ_rows dy
   Tensors vjp(const Call& call) const override {
-    const Tensor& dy = call.dout(0);
-    const Shape weight = call.in_shape(1);
-    Tensors gradients;
-    gradients.resize(call.inputs());
-    if (call.wants(0)) gradients[0] = matmul(dy, call.in(1)) * gelu_tanh_slope(call.in(0));
-    if (call.wants(1)) {
-      const Index rows = call.in_shape(0).drop_back().elements();
-      gradients[1] = matmul(transpose(reshape(dy, Shape{rows, weight[0]})),
-                            reshape(gelu_tanh(call.in(0)), Shape{rows, weight[1]}));
-    }
-    if (call.inputs() == 3 && call.wants(2)) gradients[2] = sum_to(dy, Shape{weight[0]});
+    Tensors gradients = parameter_gradients(call, call.wants(1) ? gelu_tanh(call.in(0)) : Tensor());
+    if (call.wants(0)) gradients[0] = matmul(call.dout(0), call.in(1)) * gelu_tanh_slope(call.in(0));
     return gradients;
   }
 
   Tensors vjp_kernel(const Call& call) const override {
-    const Tensor dy = rows_of(call.dout(0));
-    Tensors gradients;
-    gradients.resize(call.inputs());
-    if (call.inputs() == 3 && call.wants(2)) gradients[2] = sum_of_rows(dy);
-    if (!call.wants(0) && !call.wants(1)) return gradients;
+    if (!call.wants(0) && !call.wants(1)) return parameter_gradients_by_kernel(call, Tensor());
     const Tensor x = call.in(0).dense();
     Buffer h(x.shape(), x.dtype());
+    Tensor dx;
     if (call.wants(0)) {
-      Buffer dx(x.shape(), x.dtype());
-      product(dy, false, call.in(1), false, dx.view());
-      kernels::gelu_tanh_and_gradient(x.view(), h.view(), dx.view());
-      gradients[0] = std::move(dx);
+      Buffer dh(x.shape(), x.dtype());
+      product(rows_of(call.dout(0)), false, call.in(1), false, dh.view());
+      kernels::gelu_tanh_and_gradient(x.view(), h.view(), dh.view());
+      dx = std::move(dh);
     } else {
       kernels::unary(kernels::Unary::gelu_tanh, x.view(), h.view());
     }
-    if (call.wants(1)) gradients[1] = gradient_product(call, 1, dy, true, rows_of(Tensor(std::move(h))));
+    Tensors gradients = parameter_gradients_by_kernel(call, std::move(h));
+    gradients[0] = std::move(dx);
     return gradients;
   }
 };

@@ -1,4 +1,4 @@
-// Layer normalisation over the last axis. Not for: other axes, batch statistics, the module (nn/layer_norm.h).
+// Layer normalisation over the last axis, by itself and after a residual's addition. Not for: other axes, batch statistics, the module (nn/layer_norm.h).
 #pragma once
 
 #include <capstan/autograd/tensor.h>
@@ -21,5 +21,18 @@ struct LayerNormOutputs {
 };
 LayerNormOutputs layer_norm_outputs(const Tensor& x, const Tensor& weight = Tensor(), const Tensor& bias = Tensor(),
                                     double eps = 1e-5);
+
+/// What a residual stream does before each layer: sum = x + r and y = layer_norm(sum, weight, bias, eps) in one pass over
+/// memory, and one back. x and r [..., C], of one shape. The same bytes as the two ops.
+/// add_layer_norm(tensor({0, 1}), tensor({1, 2})): sum = [1, 3], y = [−0.9999950, 0.9999950].
+/// Errors: as layer_norm's; x and r differ in shape or dtype.
+struct AddLayerNormOutputs {
+  Tensor sum;
+  Tensor y;
+  Tensor mean;
+  Tensor rstd;
+};
+AddLayerNormOutputs add_layer_norm(const Tensor& x, const Tensor& r, const Tensor& weight = Tensor(),
+                                   const Tensor& bias = Tensor(), double eps = 1e-5);
 
 }  // namespace capstan

@@ -3,8 +3,6 @@
 #include <capstan/ops/linear.h>
 #include <capstan/ops/linear_parts.h>
 #include <capstan/ops/matmul.h>
-#include <capstan/ops/rearrange.h>
-#include <capstan/ops/reduce.h>
 
 namespace capstan::ops {
 namespace {
@@ -21,28 +19,14 @@ struct Linear final : Op {
 
   // y = x Wᵀ + b   ⇒   dx = dy W, dW = Σ_rows dyᵀ x, db = Σ_rows dy
   Tensors vjp(const Call& call) const override {
-    const Tensor& dy = call.dout(0);
-    const Shape weight = call.in_shape(1);
-    Tensors gradients;
-    gradients.resize(call.inputs());
-    if (call.wants(0)) gradients[0] = matmul(dy, call.in(1));
-    if (call.wants(1)) {
-      const Index rows = call.in_shape(0).drop_back().elements();
-      gradients[1] =
-          matmul(transpose(reshape(dy, Shape{rows, weight[0]})), reshape(call.in(0), Shape{rows, weight[1]}));
-    }
-    if (call.inputs() == 3 && call.wants(2)) gradients[2] = sum_to(dy, Shape{weight[0]});
+    Tensors gradients = parameter_gradients(call, call.wants(1) ? call.in(0) : Tensor());
+    if (call.wants(0)) gradients[0] = matmul(call.dout(0), call.in(1));
     return gradients;
   }
 
-  // The products read their operands transposed in place, and add to what other uses of x and W have gathered.
   Tensors vjp_kernel(const Call& call) const override {
-    const Tensor dy = rows_of(call.dout(0));
-    Tensors gradients;
-    gradients.resize(call.inputs());
-    if (call.wants(0)) gradients[0] = gradient_product(call, 0, dy, false, call.in(1));
-    if (call.wants(1)) gradients[1] = gradient_product(call, 1, dy, true, rows_of(call.in(0)));
-    if (call.inputs() == 3 && call.wants(2)) gradients[2] = sum_of_rows(dy);
+    Tensors gradients = parameter_gradients_by_kernel(call, call.wants(1) ? call.in(0) : Tensor());
+    if (call.wants(0)) gradients[0] = gradient_product(call, 0, rows_of(call.dout(0)), false, call.in(1));
     return gradients;
   }
 };

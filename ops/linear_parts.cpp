@@ -3,6 +3,9 @@
 #include <capstan/ops/kernels/gemm.h>
 #include <capstan/ops/kernels/reduce.h>
 #include <capstan/ops/linear_parts.h>
+#include <capstan/ops/matmul.h>
+#include <capstan/ops/rearrange.h>
+#include <capstan/ops/reduce.h>
 #include <capstan/ops/require.h>
 
 namespace capstan::ops {
@@ -77,10 +80,32 @@ Tensor gradient_product(const Call& call, int input, const Tensor& a, bool a_tra
   return std::move(sum.buffer);
 }
 
-Tensor sum_of_rows(const Tensor& dy) {
-  Buffer sum(Shape{dy.shape().back()}, dy.dtype());
-  kernels::sum_to(dy.view(), sum.view());
-  return sum;
+Tensors parameter_gradients(const Call& call, const Tensor& h) {
+  const Tensor& dy = call.dout(0);
+  const Shape weight = call.in_shape(1);
+  Tensors gradients;
+  gradients.resize(call.inputs());
+  if (call.wants(1)) {
+    const Index rows = call.in_shape(0).drop_back().elements();
+    const Tensor dy_rows = reshape(dy, Shape{rows, weight[0]}), h_rows = reshape(h, Shape{rows, weight[1]});
+    gradients[1] = matmul(transpose(dy_rows), h_rows);
+  }
+  if (call.inputs() == 3 && call.wants(2)) gradients[2] = sum_to(dy, Shape{weight[0]});
+  return gradients;
+}
+
+// The product reads dy transposed in place, and adds to what other uses of W have gathered.
+Tensors parameter_gradients_by_kernel(const Call& call, const Tensor& h) {
+  const Tensor dy = rows_of(call.dout(0));
+  Tensors gradients;
+  gradients.resize(call.inputs());
+  if (call.wants(1)) gradients[1] = gradient_product(call, 1, dy, true, rows_of(h));
+  if (call.inputs() == 3 && call.wants(2)) {
+    Buffer sum(Shape{dy.shape().back()}, dy.dtype());
+    kernels::sum_to(dy.view(), sum.view());
+    gradients[2] = std::move(sum);
+  }
+  return gradients;
 }
 
 }  // namespace capstan::ops

@@ -20,7 +20,10 @@ void product(const Tensor& a, bool a_transposed, const Tensor& b, bool accumulat
 /// Such a product as the gradient of an input, added to what other uses of it have gathered.
 Tensor gradient_product(const Call& call, int input, const Tensor& a, bool a_transposed, const Tensor& b);
 
-/// The bias's gradient: the sum of the rows of dy [M, N].
-Tensor sum_of_rows(const Tensor& dy);
+/// Gradients of an affine map's inputs, W and b as far as they are wanted, x's left empty: dW = Σ_rows dyᵀ h, db = Σ_rows dy.
+/// `h` is what W multiplies, and may be empty if W's is not wanted.
+Tensors parameter_gradients(const Call& call, const Tensor& h);
+/// The same by kernels.
+Tensors parameter_gradients_by_kernel(const Call& call, const Tensor& h);
 
 }  // namespace capstan::ops

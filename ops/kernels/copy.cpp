@@ -92,7 +92,8 @@ void copy_rows(ConstView x, View y) {
   const int last = y.shape().rank() - 1;
   const Index element = size_of(y.dtype), length = y.shape()[last], rows = y.elements() / length;
   const auto bytes = static_cast<std::size_t>(length * element);
-  parallel_blocks(Region::copy, rows, std::max(Index{1}, cheap_grain / length), [&](Index begin, Index end) {
+  const Index grain = even_grain(rows, std::max(Index{1}, cheap_grain / length));
+  parallel_blocks(Region::copy, rows, grain, [&](Index begin, Index end) {
     Index index[max_rank], from = layout.offset(), rest = begin;
     for (int axis = last; axis-- > 0; rest /= layout.size(axis)) {
       index[axis] = rest % layout.size(axis);

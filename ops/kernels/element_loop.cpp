@@ -254,6 +254,7 @@ void for_pieces(Region region, View y, std::initializer_list<ConstView> inputs, 
   const Shape& shape = y.shape();
   const Index elements = shape.elements();
   if (elements == 0) return;
+  grain = even_grain(elements, grain);
   if (is_one_piece(y, inputs, elements)) {
     parallel_blocks(region, elements, grain,
                     [&](Index begin, Index end) { body(part_of(y, inputs, elements, begin, end)); });

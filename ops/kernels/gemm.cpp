@@ -4,6 +4,7 @@
 #include <capstan/ops/kernels/scratch.h>
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 namespace capstan::kernels {
@@ -34,23 +35,23 @@ void start_c(const Product<T>& p) {
 }
 
 template <class T>
-void multiply(const Product<T>& p) {
-  is_small(p) ? gemm_small(p) : is_few(p) ? gemm_few(p) : gemm_large(p);
+void multiply(const Product<T>& p, PackedB<T>* packed) {
+  is_small(p) ? gemm_small(p) : is_few(p) ? gemm_few(p) : gemm_large(p, packed);
 }
 
 /// One block, on this thread.
 template <class T>
-void one(const Product<T>& p) {
-  if (p.bias == nullptr && p.k > 0) return multiply(p);
+void one(const Product<T>& p, PackedB<T>* packed = nullptr) {
+  if (p.bias == nullptr && p.k > 0) return multiply(p, packed);
   // Large products start from the bias themselves.
-  if (p.k > 0 && !p.accumulate && !is_small(p) && !is_few(p)) return gemm_large(p);
+  if (p.k > 0 && !p.accumulate && !is_small(p) && !is_few(p)) return gemm_large(p, packed);
   Product<T> rest = p;
   if (p.bias != nullptr || !p.accumulate) {
     start_c(p);
     rest.accumulate = true;
     rest.bias = nullptr;
   }
-  if (p.k > 0) multiply(rest);
+  if (p.k > 0) multiply(rest, packed);
 }
 
 /// How one product is cut: into a grid of blocks, each multiplied by one thread. Where k is long, it is cut too: each part
@@ -126,13 +127,40 @@ Product<T> part_of(Product<T> p, const Grid& g, Index part, T* partials) {
   return p;
 }
 
+/// Elements of B that a thread keeps packed at most.
+template <class T>
+constexpr Index most_kept = 4 * slice_depth<T>* slice_columns<T>;
+
+/// All blocks. Those of one stripe (the same columns and part) share their B, which a thread keeps packed while it takes
+/// such blocks. Each thread begins with rows of its own in all stripes, as in the regions before, or, where there are not
+/// enough rows, with stripes of its own; then it takes what others have left.
+template <class T>
+void in_blocks(const Product<T>& p, const Grid& g, T* partials) {
+  const Index stripes = g.columns * g.parts;
+  // Who computes a block does not change it.
+  const Index walks = std::min<Index>(g.blocks(), thread_count()), shares = g.rows >= walks ? walks : 1;
+  const bool keeps = g.rows >= 2 * shares && g.blocks() >= 2 * walks && g.depth * g.column_length <= most_kept<T>;
+  Scratch<Index> next(shares * stripes);  // rows taken
+  for (Index i = 0; i < shares * stripes; ++i) next[i] = g.rows * (i / stripes) / shares;
+  parallel_for(Region::gemm, walks, [&](Index walk) {
+    for (Index i = 0; i < shares * stripes; ++i) {
+      const Index share = (walk + i / stripes) % shares, end = g.rows * (share + 1) / shares;
+      const Index stripe = (shares == 1 ? walk * stripes / walks + i : i) % stripes;
+      const std::atomic_ref<Index> row(next[share * stripes + stripe]);
+      PackedB<T> packed;
+      for (Index r = row.fetch_add(1, std::memory_order_relaxed); r < end;
+           r = row.fetch_add(1, std::memory_order_relaxed)) {
+        const Product<T> part = part_of(p, g, stripe / g.columns, partials);
+        one(block_of(part, g, stripe % g.columns * g.rows + r), keeps ? &packed : nullptr);
+      }
+    }
+  });
+}
+
 template <class T>
 void in_parts(const Product<T>& p, const Grid& g) {
   Scratch<T> partials((g.parts - 1) * p.m * p.n);
-  const Index blocks = g.rows * g.columns;
-  parallel_for(Region::gemm, g.blocks(), [&](Index task) {
-    one(block_of(part_of(p, g, task / blocks, partials.data()), g, task % blocks));
-  });
+  in_blocks(p, g, partials.data());
   parallel_blocks(Region::gemm, p.m, std::max(Index{1}, 32768 / p.n), [&](Index begin, Index end) {
     for (Index i = begin; i < end; ++i) {
       T* c = p.c + i * p.c_row;
@@ -164,10 +192,8 @@ void gemm(const Product<T>& p) {
   const Grid grid = grid_of(p, 1);
   if (grid.blocks() == 1) return one(p);
   if (grid.parts > 1) return in_parts(p, grid);
-  const Index grain = work_of(p) < 2 * worth_two ? grid.blocks() : 1;
-  parallel_blocks(Region::gemm, grid.blocks(), grain, [&](Index begin, Index end) {
-    for (Index block = begin; block < end; ++block) one(block_of(p, grid, block));
-  });
+  if (work_of(p) >= 2 * worth_two) return in_blocks<T>(p, grid, nullptr);
+  for (Index block = 0; block < grid.blocks(); ++block) one(block_of(p, grid, block));
 }
 
 template <class T>

@@ -10,7 +10,8 @@
 //            ├─────────┤            ├───┴───┴───┴──┤
 //            │         │            │      C       │
 //
-// A with dense rows is read in place, otherwise its rows are packed too, a few groups at a time.
+// A with dense rows is read in place, otherwise its rows are packed too, a few groups at a time. B is read in place where
+// its rows are whole vectors close to each other.
 //
 // Tiles start from what C holds (or from the bias, or from 0), so every element of C is one chain of fused
 // multiplications and additions in the order of k, however the product was cut.
@@ -161,26 +162,36 @@ HWY_NOINLINE void MultiplyCut(const Group<T>& g, const T* panel, Index column, I
   }
 }
 
+/// `b_row`: of a slice in place; 0: it is packed.
 template <class T>
-HWY_INLINE void MultiplyGroup(const Group<T>& g, const T* slice, Index columns) {
+HWY_INLINE void MultiplyGroup(const Group<T>& g, const T* slice, Index b_row, Index columns) {
   constexpr Index L = lanes<T>;
   const Index vectors = VectorsOf<T>(columns);
   for (Index v = 0; v < vectors;) {
     const Index column = v * L, width = PanelWidth(vectors - v);
-    const T* panel = slice + column * g.depth;
+    const T* panel = slice + column * (b_row == 0 ? g.depth : 1);
     v += width;
     if (v * L > columns) return MultiplyCut(g, panel, column, columns - column);
     T* c = g.c + column;
     // While this tile is computed, the lines that the next one goes to arrive.
     const T* next = v < vectors ? g.c + v * L : g.c + g.rows * g.c_row;
     for (Index r = 0; r < g.rows; ++r) PrefetchRow(next + r * g.c_row, panel_vectors * L);
-    Multiply(TileProduct<T>{g.depth, g.a, g.a_row, g.a_step, panel, width * L, g.start + column, g.start_row, c, g.c_row},
+    Multiply(TileProduct<T>{g.depth, g.a, g.a_row, g.a_step, panel, b_row == 0 ? width * L : b_row, g.start + column,
+                            g.start_row, c, g.c_row},
              g.rows, width);
   }
 }
 
+/// True if B's rows are whole vectors, and so close to each other that they are as good as packed: up to half a page the
+/// processor looks ahead from row to row, beyond it packing pays.
 template <class T>
-HWY_INLINE void Large(const Product<T>& p) {
+bool BInPlace(const Product<T>& p) {
+  return p.b_column == 1 && p.n % lanes<T> == 0 && p.b_row % lanes<T> == 0 && p.b_row > 0 &&
+         p.b_row * static_cast<Index>(sizeof(T)) <= 2048;
+}
+
+template <class T>
+HWY_INLINE void Large(const Product<T>& p, PackedB<T>* kept) {
   HWY_ALIGN static constexpr T zeros[4 * slice_columns<T>] = {};
   const Index slices = (p.k + slice_depth<T> - 1) / slice_depth<T>, depth = (p.k + slices - 1) / slices;
   const bool in_place = p.a_column == 1;
@@ -188,12 +199,22 @@ HWY_INLINE void Large(const Product<T>& p) {
   const Index group = depth * most_rows * static_cast<Index>(sizeof(T)) <= 16384 ? most_rows : 8;
   const auto pack = group == 8 ? PackA<8, T> : PackA<most_rows, T>;
   const Index block = in_place ? p.m : packed_rows;
-  Scratch<T> slice(depth * VectorsOf<T>(p.n) * lanes<T>);
+  const Index width = VectorsOf<T>(p.n) * lanes<T>;
+  PackedB<T> own;
+  PackedB<T>& packed_b = kept != nullptr ? *kept : own;
+  const bool ready = packed_b.has_value();
+  const bool b_in_place = !ready && BInPlace(p);
+  if (!ready && !b_in_place) packed_b.emplace((kept != nullptr ? p.k : depth) * width);
   Scratch<T> packed(in_place ? 0 : packed_rows / group * GroupStep<T>(depth, group));
 
   for (Index q = 0; q < p.k; q += depth) {
     const Index k = std::min(depth, p.k - q);
-    PackB(p.b + q * p.b_row, p.b_row, p.b_column, k, p.n, slice.data());
+    const T* slice = p.b + q * p.b_row;
+    if (!b_in_place) {
+      T* const to = packed_b->data() + (kept != nullptr ? q * width : 0);
+      if (!ready) PackB(slice, p.b_row, p.b_column, k, p.n, to);
+      slice = to;
+    }
     for (Index i = 0; i < p.m; i += block) {
       const Index rows = std::min(block, p.m - i);
       const T* a = p.a + i * p.a_row + q * p.a_column;
@@ -203,14 +224,14 @@ HWY_INLINE void Large(const Product<T>& p) {
         Group<T> g{std::min(group, rows - r), k, a + r * p.a_row, p.a_row, 1, c, p.c_row, c, p.c_row};
         if (!in_place) g.a = packed.data() + r / group * GroupStep<T>(k, group), g.a_row = 1, g.a_step = group;
         if (q == 0 && !p.accumulate) g.start = p.bias != nullptr ? p.bias : zeros, g.start_row = 0;
-        MultiplyGroup(g, slice.data(), p.n);
+        MultiplyGroup(g, slice, b_in_place ? p.b_row : 0, p.n);
       }
     }
   }
 }
 
-HWY_ATTR void LargeF32(const Product<float>& p) { Large(p); }
-HWY_ATTR void LargeF64(const Product<double>& p) { Large(p); }
+HWY_ATTR void LargeF32(const Product<float>& p, PackedB<float>* packed) { Large(p, packed); }
+HWY_ATTR void LargeF64(const Product<double>& p, PackedB<double>* packed) { Large(p, packed); }
 
 }  // namespace capstan::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -221,8 +242,8 @@ namespace capstan::kernels {
 HWY_EXPORT(LargeF32);
 HWY_EXPORT(LargeF64);
 
-void gemm_large(const Product<float>& p) { HWY_DYNAMIC_DISPATCH(LargeF32)(p); }
-void gemm_large(const Product<double>& p) { HWY_DYNAMIC_DISPATCH(LargeF64)(p); }
+void gemm_large(const Product<float>& p, PackedB<float>* packed) { HWY_DYNAMIC_DISPATCH(LargeF32)(p, packed); }
+void gemm_large(const Product<double>& p, PackedB<double>* packed) { HWY_DYNAMIC_DISPATCH(LargeF64)(p, packed); }
 
 }  // namespace capstan::kernels
 #endif

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <capstan/ops/kernels/gemm.h>
+#include <capstan/ops/kernels/scratch.h>
 
 #include <algorithm>
+#include <optional>
 
 namespace capstan::kernels {
 
@@ -36,8 +38,13 @@ Index block_columns(Index k) {
   return slice_columns<T> * slice_depth<T> / depth / 48 * 48;
 }
 
-/// Wants m, n, k > 0 and n ≤ block_columns(k); honours `bias` unless it accumulates.
-void gemm_large(const Product<float>& p);
-void gemm_large(const Product<double>& p);
+/// All of a product's B as gemm_large packs it, for the products after it that have the same B.
+template <class T>
+using PackedB = std::optional<Scratch<T>>;
+
+/// Wants m, n, k > 0 and n ≤ block_columns(k); honours `bias` unless it accumulates. B is taken from `packed` if it holds
+/// one, else packed into it; slice by slice in memory of its own if `packed` is null.
+void gemm_large(const Product<float>& p, PackedB<float>* packed);
+void gemm_large(const Product<double>& p, PackedB<double>* packed);
 
 }  // namespace capstan::kernels

@@ -86,20 +86,30 @@ void backward(const LayerNormRows<T>& kernels, ConstView x, ConstView weight_vie
   total(dbias, 1);
 }
 
+/// What is added to x before the norm, and where the sum is kept.
+struct Sum {
+  ConstView r;  // absent: x alone
+  View sum;
+};
+
 template <class T>
-void forward(const LayerNormRows<T>& kernels, ConstView x, ConstView weight_view, ConstView bias_view, double eps,
-             View y, View mean, View rstd) {
-  const RowIndex index(*x.layout, x.layout->rank() - 1);
+void forward(const LayerNormRows<T>& kernels, ConstView x, const Sum& add, ConstView weight_view, ConstView bias_view,
+             double eps, View y, View mean, View rstd) {
+  const int axis = x.layout->rank() - 1;
+  const bool adds = add.r.layout != nullptr;
+  const RowIndex index(*x.layout, axis), r_index(adds ? *add.r.layout : *x.layout, axis);
   const Index length = index.length();
   const DenseVector<T> weight(weight_view), bias(bias_view);
   T* const means = optional_data<T>(mean);
   T* const rstds = optional_data<T>(rstd);
   parallel_blocks(Region::layer_norm, index.rows(), row_grain(length, 2), [&](Index begin, Index end) {
-    Scratch<T> buffer(index.dense() ? 0 : length);
+    Scratch<T> buffer(index.dense() ? 0 : length), r_buffer(r_index.dense() ? 0 : length);
     for (Index row = begin; row < end; ++row) {
       const T* from = dense_row(x, index, row, buffer.data());
+      const T* r = adds ? dense_row(add.r, r_index, row, r_buffer.data()) : nullptr;
+      T* const sum = adds ? add.sum.data<T>() + row * length : nullptr;
       const RowStatistics statistics =
-          kernels.forward(from, weight.data(), bias.data(), eps, y.data<T>() + row * length, length);
+          kernels.forward(from, r, weight.data(), bias.data(), eps, sum, y.data<T>() + row * length, length);
       if (means != nullptr) means[row] = static_cast<T>(statistics.mean);
       if (rstds != nullptr) rstds[row] = static_cast<T>(statistics.rstd);
     }
@@ -109,7 +119,14 @@ void forward(const LayerNormRows<T>& kernels, ConstView x, ConstView weight_view
 }  // namespace
 
 void layer_norm(ConstView x, ConstView weight, ConstView bias, double eps, View y, View mean, View rstd) {
-  visit_float(x.dtype, [&](auto zero) { forward(layer_norm_rows(zero), x, weight, bias, eps, y, mean, rstd); });
+  visit_float(x.dtype, [&](auto zero) { forward(layer_norm_rows(zero), x, {}, weight, bias, eps, y, mean, rstd); });
+}
+
+void add_layer_norm(ConstView x, ConstView r, ConstView weight, ConstView bias, double eps, View sum, View y, View mean,
+                    View rstd) {
+  visit_float(x.dtype, [&](auto zero) {
+    forward(layer_norm_rows(zero), x, {r, sum}, weight, bias, eps, y, mean, rstd);
+  });
 }
 
 void layer_norm_backward(ConstView x, ConstView weight, ConstView mean, ConstView rstd, ConstView dy, View dx,
@@ -120,7 +137,7 @@ void layer_norm_backward(ConstView x, ConstView weight, ConstView mean, ConstVie
 }
 
 void rms_norm(ConstView x, ConstView weight, double eps, View y, View rstd) {
-  visit_float(x.dtype, [&](auto zero) { forward(rms_norm_rows(zero), x, weight, {}, eps, y, {}, rstd); });
+  visit_float(x.dtype, [&](auto zero) { forward(rms_norm_rows(zero), x, {}, weight, {}, eps, y, {}, rstd); });
 }
 
 void rms_norm_backward(ConstView x, ConstView weight, ConstView rstd, ConstView dy, View dx, View dweight,

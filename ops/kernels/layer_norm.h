@@ -1,7 +1,7 @@
 // Layer norm (Ba et al. 2016) and RMS norm (Zhang and Sennrich 2019) over the last axis, forward and backward in one pass
 // each. Not for: other axes.
 //
-// All views have one dtype, f32 or f64. x, dy [..., C] may have any strides; weight and bias are [C]; mean and rstd have
+// All views have one dtype, f32 or f64. x, r, dy [..., C] may have any strides; weight and bias are [C]; mean and rstd have
 // one element a row. Outputs are row-major. An optional view is absent when its `layout` is null (`View{}`).
 #pragma once
 
@@ -12,6 +12,10 @@ namespace capstan::kernels {
 /// mean = Σx/C, rstd = 1/√(Σ(x − mean)²/C + eps), y = (x − mean) · rstd · weight + bias. Two passes, accumulated in f64:
 /// rows far from 0 lose nothing. weight, bias, mean and rstd are optional.
 void layer_norm(ConstView x, ConstView weight, ConstView bias, double eps, View y, View mean, View rstd);
+
+/// sum = x + r, and layer_norm of the sum.
+void add_layer_norm(ConstView x, ConstView r, ConstView weight, ConstView bias, double eps, View sum, View y, View mean,
+                    View rstd);
 
 /// With x̂ = (x − mean) · rstd and g = dy · weight:
 ///   dx = rstd · (g − mean_c(g) − x̂ · mean_c(g · x̂)),  dweight = Σ_rows dy · x̂,  dbias = Σ_rows dy.

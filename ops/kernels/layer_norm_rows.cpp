@@ -48,8 +48,13 @@ HWY_INLINE Centre<T, about> CentreAt(const T* x, Index count, T mean) {
 }
 
 template <About about, class T>
-HWY_INLINE RowStatistics ForwardRow(const T* x, const T* weight, const T* bias, double eps, T* y, Index count) {
+HWY_INLINE RowStatistics ForwardRow(const T* x, const T* r, const T* weight, const T* bias, double eps, T* sum, T* y,
+                                    Index count) {
   const hn::ScalableTag<T> d;
+  if (r != nullptr) {
+    RowEach<T>(count, [&](const auto& at) HWY_ATTR { at.Store(hn::Add(at.Load(x), at.Load(r)), sum); });
+    x = sum;
+  }
   const Centre<T, about> centre =
       CentreAt<about>(x, count, about == About::zero ? T{} : static_cast<T>(MeanOf(x, count)));
   const double squares = RowSum<T>(count, [&](const auto& at) HWY_ATTR {
@@ -121,8 +126,9 @@ HWY_INLINE void BackwardRow(const T* x, const T* dy, const T* weight, T mean, T 
 
 // One function for HWY_EXPORT each: it takes no templates.
 #define CAPSTAN_NORM_ROWS(suffix, T, about)                                                                          \
-  HWY_ATTR RowStatistics Forward##suffix(const T* x, const T* w, const T* b, double eps, T* y, Index n) {            \
-    return ForwardRow<about>(x, w, b, eps, y, n);                                                                    \
+  HWY_ATTR RowStatistics Forward##suffix(const T* x, const T* r, const T* w, const T* b, double eps, T* sum, T* y,   \
+                                         Index n) {                                                                  \
+    return ForwardRow<about>(x, r, w, b, eps, sum, y, n);                                                            \
   }                                                                                                                  \
   HWY_ATTR void Backward##suffix(const T* x, const T* dy, const T* w, T mean, T rstd, T* dx, bool add, double* sums, \
                                  Index n) {                                                                          \

@@ -11,8 +11,9 @@ struct RowStatistics {
 
 template <class T>
 struct LayerNormRows {
-  /// y of one dense row; weight and bias may be null.
-  RowStatistics (*forward)(const T* x, const T* weight, const T* bias, double eps, T* y, Index count);
+  /// y of one dense row; weight and bias may be null. If r is not, it is x + r that is normalised, and kept in `sum`.
+  RowStatistics (*forward)(const T* x, const T* r, const T* weight, const T* bias, double eps, T* sum, T* y,
+                           Index count);
   /// dx of one dense row (null: not wanted), added to what it holds or not, and dweight and dbias added to `sums`
   /// [2, count] (null: not wanted).
   void (*backward)(const T* x, const T* dy, const T* weight, T mean, T rstd, T* dx, bool add_to_dx, double* sums,

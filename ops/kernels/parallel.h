@@ -46,6 +46,14 @@ void parallel_for(Region region, Index blocks, FunctionRef<void(Index block)> bo
 /// How many regions of this kind were open to more than one thread since the process began.
 std::uint64_t parallel_regions(Region region);
 
+/// A grain of at most `grain`, but for rounding to cache lines, with which `count` elements make an even number of equal
+/// pieces: of two threads none has one piece more.
+constexpr Index even_grain(Index count, Index grain) {
+  if (count <= grain) return grain;
+  const Index pieces = 2 * ((count + 2 * grain - 1) / (2 * grain));
+  return ((count + pieces - 1) / pieces + 15) / 16 * 16;
+}
+
 /// Calls body(begin, end) for consecutive pieces of [0, count) of `grain` items each (the last one may be shorter).
 /// Choose the grain so that a piece is worth some 20 µs: less is lost to the fork and join.
 template <class Body>

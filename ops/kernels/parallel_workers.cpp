@@ -63,10 +63,18 @@ struct Gate {
   }
 };
 
+/// A thread's share of a region's blocks, [next, end). What is left of it others take when they are done with theirs.
+struct alignas(64) Share {
+  std::atomic<Index> next = 0;
+  Index end = 0;
+};
+
 struct alignas(64) Worker {
+  Share share;
   std::atomic<std::uint32_t> asleep = 1;
   pthread_t thread{};
-  int barred_from = -1;  // a core
+  std::size_t number = 0;  // its share's; the caller has 0
+  int barred_from = -1;    // a core
 };
 
 class Workers {
@@ -81,14 +89,13 @@ class Workers {
     const std::size_t helpers = std::min(wanted, workers_.size());
     if (helpers == 0) return false;
     body_ = &body;
-    blocks_ = blocks;
-    next_.store(0, std::memory_order_relaxed);
+    share_out(blocks, helpers + 1);
     const std::uint32_t region = Gate::of(gate_.load(std::memory_order_relaxed)).region + 1;
     // Sequentially consistent, as is the worker's check after it has said that it sleeps: one of the two sees the other.
     gate_.store(Gate{region, static_cast<std::uint16_t>(helpers), 0}.word());
     for (std::size_t i = 0; i < helpers; ++i)
       if (workers_[i]->asleep.load() != 0) wake(*workers_[i]);
-    take_blocks();
+    take_blocks(0);
     close();
     return true;
   }
@@ -108,6 +115,7 @@ class Workers {
     try {
       while (workers_.size() < count) {
         auto worker = std::make_unique<Worker>();
+        worker->number = workers_.size() + 1;
         workers_.reserve(workers_.size() + 1);
         std::thread thread([this, at = worker.get()] { work(*at); });
         worker->thread = thread.native_handle();
@@ -138,7 +146,7 @@ class Workers {
       self.asleep.wait(1);
       do {
         if (!join(seen)) continue;
-        take_blocks();
+        take_blocks(self.number);
         if (Gate::of(gate_.fetch_sub(1, std::memory_order_acq_rel)).active == 1) gate_.notify_one();
       } while (watch([&] { return Gate::of(gate_.load(std::memory_order_acquire)).region != seen; }));
       self.asleep.store(1);
@@ -160,12 +168,30 @@ class Workers {
     }
   }
 
-  void take_blocks() {
+  Share& share(std::size_t number) { return number == 0 ? callers_share_ : workers_[number - 1]->share; }
+
+  // Blocks mostly follow memory, so a thread that has the same share of each region finds in its own cache what it wrote
+  // in the one before.
+  void share_out(Index blocks, std::size_t shares) {
+    shares_ = shares;
+    const auto count = static_cast<Index>(shares);
+    for (Index i = 0; i < count; ++i) {
+      Share& s = share(static_cast<std::size_t>(i));
+      s.next.store(blocks * i / count, std::memory_order_relaxed);
+      s.end = blocks * (i + 1) / count;
+    }
+  }
+
+  /// Those of one's own share first.
+  void take_blocks(std::size_t number) {
     const FunctionRef<void(Index)>& body = *body_;
-    const Index blocks = blocks_;
-    for (Index block = next_.fetch_add(1, std::memory_order_relaxed); block < blocks;
-         block = next_.fetch_add(1, std::memory_order_relaxed))
-      body(block);
+    const std::size_t shares = shares_;
+    for (std::size_t i = 0; i < shares; ++i) {
+      Share& from = share((number + i) % shares);
+      for (Index block = from.next.fetch_add(1, std::memory_order_relaxed); block < from.end;
+           block = from.next.fetch_add(1, std::memory_order_relaxed))
+        body(block);
+    }
   }
 
   void close() {
@@ -181,9 +207,9 @@ class Workers {
   std::atomic<bool> forked_ = false;
   std::vector<Worker*> workers_;  // never destroyed: they may still wait while static objects are destroyed
   const FunctionRef<void(Index)>* body_ = nullptr;
-  Index blocks_ = 0;
+  std::size_t shares_ = 0;
   alignas(64) std::atomic<std::uint64_t> gate_ = 0;
-  alignas(64) std::atomic<Index> next_ = 0;
+  Share callers_share_;
 };
 
 }  // namespace

@@ -87,6 +87,70 @@ TEST(LayerNorm, NoRowsPassThrough) {
   expect_exactly(tape.backward(y, zeros({0, 3})).of(weight), {3}, {0, 0, 0});
 }
 
+/// Values and gradients of sum · up + y · down, by one op or by two.
+std::vector<Tensor> residual(bool one_op, DType dtype, bool strided_up) {
+  const auto make = [&](std::uint64_t seed, const Shape& shape) { return draw(seed, shape, dtype); };
+  Tape tape;
+  const Tensor x = tape.watch(make(1, {5, 37})), r = tape.watch(make(2, {5, 37}));
+  const Tensor weight = tape.watch(make(3, {37})), bias = tape.watch(make(4, {37}));
+  Tensor sum, y;
+  if (one_op) {
+    AddLayerNormOutputs outputs = add_layer_norm(x, r, weight, bias);
+    sum = outputs.sum, y = outputs.y;
+  } else {
+    sum = x + r, y = layer_norm(sum, weight, bias);
+  }
+  const Tensor up = strided_up ? transpose(make(5, {37, 5})) : make(5, {5, 37});
+  const Gradients g = tape.backward({{sum, up}, {y, make(6, {5, 37})}});
+  return {sum.detach(), y.detach(), g.of(x), g.of(r), g.of(weight), g.of(bias)};
+}
+
+TEST(AddLayerNorm, HasTheBytesOfTheTwoOps) {
+  for (const DType dtype : {DType::f32, DType::f64})
+    for (const bool strided : {false, true}) {
+      const std::vector<Tensor> one = residual(true, dtype, strided), two = residual(false, dtype, strided);
+      for (std::size_t i = 0; i < one.size(); ++i) EXPECT_EQ(one[i].to_doubles(), two[i].to_doubles()) << i;
+    }
+}
+
+TEST(AddLayerNorm, HandValues) {
+  const AddLayerNormOutputs outputs = add_layer_norm(tensor({0, 1}, DType::f64), tensor({1, 2}, DType::f64));
+  const double y = 1 / std::sqrt(1 + 1e-5);
+  expect_exactly(outputs.sum, {2}, {1, 3});
+  expect_near(outputs.y, {2}, {-y, y}, 1e-15);
+  expect_near(outputs.mean, {}, {2}, 1e-15);
+  expect_near(outputs.rstd, {}, {y}, 1e-15);
+}
+
+// The sum stands for both: neither x nor r is kept beside it.
+TEST(AddLayerNorm, KeepsTheSumAndTheStatistics) {
+  Tape tape;
+  const Tensor x = tape.watch(draw(1, {4, 8}));
+  const AddLayerNormOutputs outputs = add_layer_norm(x, draw(2, {4, 8}));
+  EXPECT_EQ(tape.saved_bytes(), (4 * 8 + 4 + 4) * 8);
+}
+
+// A cotangent that somebody else holds is copied, not added to.
+TEST(AddLayerNorm, LeavesTheCallersCotangentAlone) {
+  Tape tape;
+  const Tensor x = tape.watch(draw(1, {2, 4})), up = draw(2, {2, 4});
+  const AddLayerNormOutputs outputs = add_layer_norm(x, draw(3, {2, 4}));
+  const std::vector<double> before = up.to_doubles();
+  tape.backward({{outputs.sum, up}, {outputs.y, up}});
+  EXPECT_EQ(up.to_doubles(), before);
+}
+
+TEST(AddLayerNorm, NamesWhatDoesNotFit) {
+  const auto error = [](const Tensor& x, const Tensor& r, const Tensor& w = Tensor()) {
+    return error_of([&] { add_layer_norm(x, r, w); });
+  };
+  EXPECT_EQ(error(zeros({2, 3}), zeros({3})), "add_layer_norm: x and r must have one shape; got x [2, 3] and r [3]");
+  EXPECT_EQ(error(zeros({2, 3}), zeros({2, 3}, DType::f64)),
+            "add_layer_norm: x and r must have one dtype; got f32 and f64; cast one of them");
+  EXPECT_EQ(error(zeros({2, 3}), zeros({2, 3}), ones({2})), "add_layer_norm: weight must be [C] = [3]; got [2]");
+  EXPECT_EQ(error(zeros({}), zeros({})), "add_layer_norm: x must have a last axis of at least one element; got []");
+}
+
 TEST(LayerNorm, NamesWhatDoesNotFit) {
   const auto error = [](const Tensor& x, const Tensor& w = Tensor(), const Tensor& b = Tensor(), double eps = 1e-5) {
     return error_of([&] { layer_norm(x, w, b, eps); });

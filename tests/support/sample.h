@@ -37,6 +37,7 @@ Samples softmax_samples();      // softmax.h
 Samples embedding_samples();    // embedding.h
 Samples losses_samples();       // cross_entropy.h
 Samples activation_samples();   // activation.h, layer_norm.h
+Samples add_layer_norm_samples();  // layer_norm.h
 Samples rms_norm_samples();     // rms_norm.h
 Samples dropout_samples();      // dropout.h
 Samples rotary_samples();       // rotary.h

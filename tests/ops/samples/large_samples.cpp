@@ -124,6 +124,10 @@ class LargeSamples {
         [](const List& x) { return gelu_linear(x[0], x[1], x[2]); });
     add("layer_norm", {Shape{900, 200}, Shape{200}, Shape{200}},
         [](const List& x) { return layer_norm(x[0], x[1], x[2]); });
+    add("add_layer_norm", {Shape{900, 200}, Shape{900, 200}, Shape{200}, Shape{200}}, [](const List& x) {
+      const AddLayerNormOutputs outputs = add_layer_norm(x[0], x[1], x[2], x[3]);
+      return outputs.sum * outputs.y;
+    });
     add("rms_norm", {Shape{900, 200}, Shape{200}}, [](const List& x) { return rms_norm(x[0], x[1]); });
     add("dropout", {Shape{400, 500}}, [](const List& x) { return dropout(x[0], 0.3, Key{.seed = 9}); });
     add("attention", {Shape{2, 4, 150, 16}, Shape{2, 2, 150, 16}, Shape{2, 2, 150, 16}},

@@ -7,8 +7,8 @@ Samples all_samples() {
   Samples all;
   for (const auto family :
        {elementwise_samples, compare_samples, reduce_samples, rearrange_samples, gather_samples, matmul_samples,
-        softmax_samples, embedding_samples, losses_samples, activation_samples, rms_norm_samples, dropout_samples,
-        rotary_samples, attention_samples, engine_samples}) {
+        softmax_samples, embedding_samples, losses_samples, activation_samples, add_layer_norm_samples,
+        rms_norm_samples, dropout_samples, rotary_samples, attention_samples, engine_samples}) {
     Samples samples = family();
     all.insert(all.end(), std::make_move_iterator(samples.begin()), std::make_move_iterator(samples.end()));
   }
