@@ -2,7 +2,8 @@
 //
 // Highway's MaskedLoad and BlendedStore may do so only where the processor masks memory accesses (AVX2, AVX-512).
 // Elsewhere version 1.0.3 loads the whole vector and selects, which reads past the end of an array, and on NEON stores
-// past it too. There the lanes go through a small array.
+// past it too. There the lanes go through a small array, as they do under sanitizers, which see no masked access
+// (CAPSTAN_LANE_BY_LANE).
 
 #if defined(CAPSTAN_OPS_KERNELS_PARTIAL_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef CAPSTAN_OPS_KERNELS_PARTIAL_INL_H
@@ -22,7 +23,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 /// x[0 … count), the lanes beyond 0. count is at most the number of lanes.
 template <class D, class T = hn::TFromD<D>>
 HWY_INLINE hn::Vec<D> LoadPart(D d, const T* x, Index count) {
-#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2 && !defined(CAPSTAN_LANE_BY_LANE)
   return hn::MaskedLoad(hn::FirstN(d, static_cast<std::size_t>(count)), d, x);
 #else
   HWY_ALIGN T lanes[hn::MaxLanes(D())] = {};
@@ -34,7 +35,7 @@ HWY_INLINE hn::Vec<D> LoadPart(D d, const T* x, Index count) {
 /// y[0 … count) = the first lanes of v.
 template <class D, class T = hn::TFromD<D>>
 HWY_INLINE void StorePart(hn::Vec<D> v, D d, T* y, Index count) {
-#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2 && !defined(CAPSTAN_LANE_BY_LANE)
   hn::BlendedStore(v, hn::FirstN(d, static_cast<std::size_t>(count)), d, y);
 #else
   HWY_ALIGN T lanes[hn::MaxLanes(D())];
