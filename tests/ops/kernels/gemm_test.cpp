@@ -157,6 +157,35 @@ TYPED_TEST(Gemm, BroadcastOperands) {
   for (const T value : c) EXPECT_EQ(value, 321);
 }
 
+// Rows of B that are whole vectors are read in place; with a gap, and where all are one row, they are not.
+TYPED_TEST(Gemm, BHasTheSameBytesInPlaceAndPacked) {
+  using T = TypeParam;
+  constexpr Index m = 200, n = 64, k = 900;
+  Random random(6);
+  Array<T> a(Shape{m, k});
+  randomize(a, random);
+  for (const bool one_row : {false, true}) {
+    std::vector<T> dense(k * n), gaps(k * (n + 1), std::numeric_limits<T>::quiet_NaN());
+    for (Index q = 0; q < k; ++q)
+      for (Index j = 0; j < n; ++j)
+        dense[q * n + j] = gaps[q * (n + 1) + j] =
+            static_cast<T>((one_row ? j * 37 : (q * n + j) * 7919) % 101 - 50) / 50;
+    const auto product = [&](const std::vector<T>& b, Index b_row) {
+      Array<T> c(Shape{m, n});
+      Product<T> p;
+      p.m = m, p.n = n, p.k = k;
+      p.a = a.in().template data<T>(), p.a_row = k;
+      p.b = b.data(), p.b_row = b_row;
+      p.c = c.out().template data<T>(), p.c_row = n;
+      gemm(p);
+      return c.bytes();
+    };
+    const std::string packed = product(gaps, n + 1);
+    EXPECT_EQ(product(dense, n), packed);
+    if (one_row) { EXPECT_EQ(product(dense, 0), packed); }
+  }
+}
+
 TYPED_TEST(Gemm, SameBytesForAnyThreadCount) {
   using T = TypeParam;
   for (const auto& [m, n, k] : {std::array<Index, 3>{512, 200, 64}, {97, 1030, 131}, {129, 257, 300}, {65, 70, 1100}}) {
