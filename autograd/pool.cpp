@@ -32,23 +32,24 @@ constexpr std::size_t thread_limit = 64 * 1024;  // bigger blocks are kept by th
 constexpr std::size_t largest = std::size_t{1} << 47;
 constexpr unsigned fine_classes = fine_limit / pool_alignment;
 
-// Above 1 KiB with 2^e < n ≤ 2^(e+1): the smallest of 2^e · {5, 6, 7, 8}/4 that is ≥ n.
+// Above 1 KiB with 2^e < n ≤ 2^(e+1): the smallest of 2^e · {9, 10, … 16}/8 that is ≥ n. With quarters, 9 MiB, of which
+// GPT-2's matrices are, took 10.
 constexpr unsigned class_of(std::size_t bytes) {
   const std::size_t last = bytes - (bytes != 0);
   if (bytes <= fine_limit) return static_cast<unsigned>(last / pool_alignment);
   const auto exponent = static_cast<unsigned>(std::bit_width(last)) - 1;
-  return fine_classes + (exponent - 10) * 4 + static_cast<unsigned>(last >> (exponent - 2)) - 4;
+  return fine_classes + (exponent - 10) * 8 + static_cast<unsigned>(last >> (exponent - 3)) - 8;
 }
 
 constexpr std::size_t bytes_of(unsigned index) {
   if (index < fine_classes) return (index + 1) * pool_alignment;
   const unsigned step = index - fine_classes;
-  return (std::size_t{5} + step % 4) << (step / 4 + 8);
+  return (std::size_t{9} + step % 8) << (step / 8 + 7);
 }
 
 constexpr unsigned thread_classes = class_of(thread_limit) + 1;
 constexpr unsigned all_classes = class_of(largest) + 1;
-static_assert(bytes_of(class_of(1025)) == 1280 && bytes_of(class_of(1281)) == 1536 &&
+static_assert(bytes_of(class_of(1025)) == 1152 && bytes_of(class_of(1153)) == 1280 &&
               bytes_of(class_of(largest)) == largest);
 
 // ---- the upstream -------------------------------------------------------------------------------------------------

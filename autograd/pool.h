@@ -3,7 +3,7 @@
 //
 // A freed block is kept for the next request of its size class, first by the thread that freed it (a bounded number, no
 // lock), then in a shared centre, so a training step that repeats asks the upstream for nothing. Size classes are the
-// multiples of 64 bytes up to 1 KiB, then four steps a doubling (1280, 1536, 1792, 2048, 2560, …) without an upper end,
+// multiples of 64 bytes up to 1 KiB, then eight steps a doubling (1152, 1280, 1408, …, 2048, 2304, …) without an upper end,
 // so a block of 8 MiB comes back with its pages (huge ones, where the system has them). Any thread may free any block.
 //
 // Under AddressSanitizer, or with the environment variable CAPSTAN_EXACT_POOL=1, nothing is cached and every request

@@ -64,7 +64,7 @@ TEST(Pool, BlocksFrom4MiBAreAlignedToHugePages) {
   }
 }
 
-TEST(Pool, SizeClassesAreMultiplesOf64ThenFourStepsADoubling) {
+TEST(Pool, SizeClassesAreMultiplesOf64ThenEightStepsADoubling) {
   if (pool_is_exact()) {
     for (const std::size_t bytes : Bytes{1, 63, 64, 65, 1025, 5000, (8 << 20) + 1})
       EXPECT_EQ(pool_block_bytes(bytes), bytes);
@@ -72,9 +72,9 @@ TEST(Pool, SizeClassesAreMultiplesOf64ThenFourStepsADoubling) {
   }
   const std::map<std::size_t, std::size_t> documented = {
       {0, 64},        {1, 64},        {64, 64},           {65, 128},
-      {960, 960},     {961, 1024},    {1024, 1024},       {1025, 1280},
-      {1280, 1280},   {1281, 1536},   {1793, 2048},       {2049, 2560},
-      {65536, 65536}, {65537, 81920}, {8 << 20, 8 << 20}, {(8 << 20) + 1, 10 << 20}};
+      {960, 960},     {961, 1024},    {1024, 1024},       {1025, 1152},
+      {1152, 1152},   {1153, 1280},   {1921, 2048},       {2049, 2304},
+      {65536, 65536}, {65537, 73728}, {8 << 20, 8 << 20}, {(8 << 20) + 1, 9 << 20}};
   for (const auto& [bytes, block] : documented) EXPECT_EQ(pool_block_bytes(bytes), block) << bytes;
 
   std::mt19937_64 random(1);
@@ -83,7 +83,7 @@ TEST(Pool, SizeClassesAreMultiplesOf64ThenFourStepsADoubling) {
     const std::size_t block = pool_block_bytes(bytes);
     ASSERT_GE(block, bytes);
     ASSERT_EQ(block % 64, 0u);
-    ASSERT_LT(block - bytes, 64 + bytes / 4) << bytes;
+    ASSERT_LT(block - bytes, 64 + bytes / 8) << bytes;
     ASSERT_EQ(pool_block_bytes(block), block);
   }
 }
