@@ -50,37 +50,33 @@ void check(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias
 /// x where `taken` is true and 0 elsewhere: a selection, so what stands elsewhere reaches nothing, be it NaN.
 Tensor select(const Tensor& taken, const Tensor& x) { return taken.defined() ? where(taken, x, 0.0) : x; }
 
-/// A shape comment that is checked.
-Tensor shaped(Tensor&& x, const Shape& shape) {
-  if (x.shape() != shape) fail("attention: an intermediate must be {}; got {}", shape, x.shape());
-  return std::move(x);
-}
-
 /// What the reference makes on its way.
 struct Composed {
-  Tensor output, weights, scores;  // scores: −∞ where the mask forbids
+  Tensor output, weights;
+  Tensor scores, keep;  // scores of all pairs; where `keep`, if there is one, is false they do not count
 };
 
 Composed compose(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
   const Index B = q.size(0), H = q.size(1), Tq = q.size(2), D = q.size(3);
   const Index Hkv = k.size(1), Tk = k.size(2), Dv = v.size(3);
-  const Index rows = Hkv == 0 ? 0 : H / Hkv * Tq;  // queries of all heads that share a key head, one below the other
   const ResolvedMask may = resolve(options.mask, Shape{B, H, Tq, Tk}, Hkv);
 
-  const Tensor queries = scale(select(may.queries, q), options.scale.value_or(1 / std::sqrt(static_cast<double>(D))));
-  const Tensor keys = select(may.keys, k);
-  const Tensor values = select(may.keys, v);
+  // Heads that share a key head stand one below the other in products: [B, Hkv, rows, ·].
+  const bool grouped = H != Hkv;
+  const Index rows = Hkv == 0 ? 0 : H / Hkv * Tq;
 
-  const Tensor products = shaped(matmul(reshape(queries, Shape{B, Hkv, rows, D}), transpose(keys)), {B, Hkv, rows, Tk});
-  Tensor scores = reshape(products, Shape{B, H, Tq, Tk});
+  Tensor queries = scale(select(may.queries, q), options.scale.value_or(1 / std::sqrt(static_cast<double>(D))));
+  if (grouped) queries = reshape(queries, Shape{B, Hkv, rows, D});
+  Tensor scores = matmul_nt(queries, select(may.keys, k));
+  if (grouped) scores = reshape(scores, Shape{B, H, Tq, Tk});
   if (options.bias.values.defined()) scores = scores + options.bias.values;
-  if (may.keep.defined()) scores = where(may.keep, scores, -std::numeric_limits<double>::infinity());
 
-  // The softmax of a row without keys is NaN, so such rows go through it as zeros, and come out as zeros.
-  const Tensor weights = shaped(select(may.queries, softmax(select(may.queries, scores))), {B, H, Tq, Tk});
-  const Tensor kept = options.dropout ? dropout(weights, options.dropout->p, options.dropout->key) : weights;
-  const Tensor mixed = shaped(matmul(reshape(kept, Shape{B, Hkv, rows, Tk}), values), {B, Hkv, rows, Dv});
-  return {reshape(mixed, Shape{B, H, Tq, Dv}), weights, scores};
+  Tensor weights = may.keep.defined() ? masked_softmax(scores, may.keep) : softmax(scores);
+  Tensor kept = options.dropout ? dropout(weights, options.dropout->p, options.dropout->key) : weights;
+  if (grouped) kept = reshape(kept, Shape{B, Hkv, rows, Tk});
+  Tensor output = matmul(kept, select(may.keys, v));
+  if (grouped) output = reshape(output, Shape{B, H, Tq, Dv});
+  return {std::move(output), std::move(weights), std::move(scores), may.keep};
 }
 
 Shape scores_of(const Tensor& q, const Tensor& k) { return {q.size(0), q.size(1), q.size(2), k.size(2)}; }
@@ -167,7 +163,9 @@ struct Attention final : Op {
       cotangents[0] = call.dout(0);
     }
     if (call.has_dout(1)) {
-      roots[1] = logsumexp(composed.scores, -1);
+      constexpr double nothing = -std::numeric_limits<double>::infinity();
+      const Tensor& keep = composed.keep;
+      roots[1] = logsumexp(keep.defined() ? where(keep, composed.scores, nothing) : composed.scores, -1);
       cotangents[1] = call.dout(1);
     }
     transform.backward(roots, cotangents);

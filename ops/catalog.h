@@ -31,9 +31,9 @@ inline constexpr std::string_view catalog[] = {
     // ops/gather.h
     "gather", "scatter_add",
     // ops/matmul.h, ops/linear.h, ops/gelu_linear.h
-    "matmul", "linear", "gelu_linear",
+    "matmul", "matmul_nt", "linear", "gelu_linear",
     // ops/softmax.h
-    "softmax", "log_softmax", "logsumexp",
+    "softmax", "masked_softmax", "log_softmax", "logsumexp",
     // ops/embedding.h
     "embedding", "embedding_transpose",
     // ops/cross_entropy.h, ops/linear_cross_entropy.h

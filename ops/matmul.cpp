@@ -96,7 +96,7 @@ Layout right_matrix(const Layout& b) {
 }
 
 /// The leading axes of y: those of a and b, broadcast.
-Shape leading_axes(const Shape& a, const Shape& b) {
+Shape leading_axes(std::string_view op, const Shape& a, const Shape& b) {
   const int a_axes = std::max(a.rank() - 2, 0), b_axes = std::max(b.rank() - 2, 0);
   const int axes = std::max(a_axes, b_axes);
   Shape leading;
@@ -104,7 +104,7 @@ Shape leading_axes(const Shape& a, const Shape& b) {
     const int in_a = axis - (axes - a_axes), in_b = axis - (axes - b_axes);
     const Index a_size = in_a < 0 ? 1 : a[in_a], b_size = in_b < 0 ? 1 : b[in_b];
     if (a_size != b_size && a_size != 1 && b_size != 1)
-      fail("matmul: leading axes must broadcast (equal sizes, or 1); got a {} and b {}", a, b);
+      fail("{}: leading axes must broadcast (equal sizes, or 1); got a {} and b {}", op, a, b);
     leading.push_back(a_size == 1 ? b_size : a_size);
   }
   return leading;
@@ -117,8 +117,10 @@ bool same_batch(const Shape& a, const Shape& b) {
   return same;
 }
 
+/// a · b, or a · bᵀ.
+template <bool nt>
 struct MatMul final : Op {
-  static constexpr std::string_view name = "matmul";
+  static constexpr std::string_view name = nt ? "matmul_nt" : "matmul";
 
   Reads reads(Wanted wanted) const override { return Reads::in(1).when(wanted[0]) | Reads::in(0).when(wanted[1]); }
 
@@ -126,18 +128,22 @@ struct MatMul final : Op {
     const Shape &a = in[0].shape(), &b = in[1].shape();
     require_float(name, "a", in[0]);
     require_same_dtype(name, "a", in[0], "b", in[1]);
+    if (nt && (a.rank() < 2 || b.rank() < 2))
+      fail("matmul_nt: operands must have at least two axes; got a {} and b {}", a, b);
     if (a.rank() == 0 || b.rank() == 0)
       fail("matmul: operands must have at least one axis; got a {} and b {}; multiply scalars by *", a, b);
-    if (a.back() != b.back(b.rank() == 1 ? 0 : 1)) fail("matmul: inner sizes must agree; got a {} and b {}", a, b);
+    if (a.back() != b.back(nt || b.rank() == 1 ? 0 : 1))
+      fail("{}: inner sizes must agree; got a {} and b {}", name, a, b);
+    const Index columns = b.back(nt ? 1 : 0);
     Shape y;
     if (same_batch(a, b)) {
       y = a;
-      y.set(a.rank() - 1, b.back());
+      y.set(a.rank() - 1, columns);
       return {Type{y, in[0].dtype()}};
     }
-    if (a.rank() > 2 || b.rank() > 2) y = leading_axes(a, b);
+    if (a.rank() > 2 || b.rank() > 2) y = leading_axes(name, a, b);
     if (a.rank() > 1) y.push_back(a.back(1));
-    if (b.rank() > 1) y.push_back(b.back());
+    if (b.rank() > 1) y.push_back(columns);
     return {Type{y, in[0].dtype()}};
   }
 
@@ -146,37 +152,36 @@ struct MatMul final : Op {
     visit_float(out[0].dtype, [&](auto zero) {
       auto* y = out[0].data<decltype(zero)>();
       if (a.layout->rank() >= 2 && b.layout->rank() >= 2)
-        return multiply({a.bytes, *a.layout}, {b.bytes, *b.layout}, y);
+        return multiply({a.bytes, *a.layout}, {b.bytes, *b.layout, nt}, y);
       multiply({a.bytes, left_matrix(*a.layout)}, {b.bytes, right_matrix(*b.layout)}, y);
     });
   }
 
-  // y = a b   ⇒   da = dy bᵀ, db = aᵀ dy, summed over the leading axes that were stretched
+  // y = a b    ⇒   da = dy bᵀ, db = aᵀ dy
+  // y = a bᵀ   ⇒   da = dy b,  db = dyᵀ a,   each summed over the leading axes that were stretched
   Tensors vjp(const Call& call) const override {
     const Shape a_shape = call.in_shape(0), b_shape = call.in_shape(1);
     const Shape a_matrix = a_shape.rank() == 1 ? Shape{1, a_shape[0]} : a_shape;
     const Shape b_matrix = b_shape.rank() == 1 ? Shape{b_shape[0], 1} : b_shape;
-    Shape y_matrix = leading_axes(a_matrix, b_matrix);
+    Shape y_matrix = leading_axes(name, a_matrix, b_matrix);
     y_matrix.push_back(a_matrix.back(1));
-    y_matrix.push_back(b_matrix.back());
+    y_matrix.push_back(b_matrix.back(nt ? 1 : 0));
     const Tensor dy = reshape(call.dout(0), y_matrix);
 
     Tensor da, db;
     if (call.wants(0)) {
       const Tensor b = reshape(call.in(1), b_matrix);
-      da = reshape(sum_to(matmul(dy, transpose(b)), a_matrix), a_shape);
+      da = reshape(sum_to(matmul(dy, nt ? b : transpose(b)), a_matrix), a_shape);
     }
     if (call.wants(1)) {
-      const Tensor a = reshape(call.in(0), a_matrix);
+      Tensor a = reshape(call.in(0), a_matrix), up = dy;
       if (b_matrix.rank() == 2) {
         // The sum over the batch is part of the product: all of its rows, one below the other.
-        const Index inner = a_matrix.back(), columns = y_matrix.back();
         const Index rows = y_matrix.drop_back().elements();
-        db = matmul(transpose(reshape(a, Shape{rows, inner})), reshape(dy, Shape{rows, columns}));
-      } else {
-        db = sum_to(matmul(transpose(a), dy), b_matrix);
+        a = reshape(a, Shape{rows, a_matrix.back()});
+        up = reshape(up, Shape{rows, y_matrix.back()});
       }
-      db = reshape(db, b_shape);
+      db = reshape(sum_to(nt ? matmul(transpose(up), a) : matmul(transpose(a), up), b_matrix), b_shape);
     }
     return {std::move(da), std::move(db)};
   }
@@ -192,13 +197,14 @@ struct MatMul final : Op {
       if (call.wants(0)) {
         const ConstView b = call.in(1).view();
         Buffer buffer(a_shape, dy.dtype);
-        multiply({dy.bytes, *dy.layout}, {b.bytes, *b.layout, true}, buffer.view().data<T>());
+        multiply({dy.bytes, *dy.layout}, {b.bytes, *b.layout, !nt}, buffer.view().data<T>());
         da = std::move(buffer);
       }
       if (call.wants(1)) {
         const ConstView a = call.in(0).view();
+        const Matrix as{a.bytes, *a.layout, !nt}, ups{dy.bytes, *dy.layout, nt};
         Buffer buffer(b_shape, dy.dtype);
-        multiply({a.bytes, *a.layout, true}, {dy.bytes, *dy.layout}, buffer.view().data<T>());
+        multiply(nt ? ups : as, nt ? as : ups, buffer.view().data<T>());
         db = std::move(buffer);
       }
     });
@@ -211,6 +217,7 @@ struct MatMul final : Op {
 
 namespace capstan {
 
-Tensor matmul(const Tensor& a, const Tensor& b) { return ops::apply(ops::MatMul{}, a, b); }
+Tensor matmul(const Tensor& a, const Tensor& b) { return ops::apply(ops::MatMul<false>{}, a, b); }
+Tensor matmul_nt(const Tensor& a, const Tensor& b) { return ops::apply(ops::MatMul<true>{}, a, b); }
 
 }  // namespace capstan

@@ -12,4 +12,9 @@ namespace capstan {
 /// Errors: an operand is a scalar; dtypes differ or are not floats; inner sizes differ; leading axes do not broadcast.
 Tensor matmul(const Tensor& a, const Tensor& b);
 
+/// y = a · bᵀ ("NT", as BLAS calls it): matmul(a, transpose(b)) as one op. a [..., M, K] times b [..., N, K] is [..., M, N], and
+/// leading axes broadcast; both have at least two axes.
+/// matmul_nt(tensor({{1, 2}, {3, 4}}), tensor({{5, 6}})) = [[17], [39]].   Errors: as matmul, and an operand of one axis.
+Tensor matmul_nt(const Tensor& a, const Tensor& b);
+
 }  // namespace capstan

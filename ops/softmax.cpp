@@ -1,3 +1,4 @@
+#include <capstan/autograd/format.h>
 #include <capstan/autograd/op.h>
 #include <capstan/ops/apply.h>
 #include <capstan/ops/compare.h>
@@ -36,6 +37,42 @@ struct Softmax final : Op {
     Buffer dx(call.in_shape(0), call.in_dtype(0));
     kernels::softmax_backward(call.out(0).view(), call.dout(0).view(), axis, dx.view());
     return {Tensor(std::move(dx))};
+  }
+};
+
+/// Inputs: x and keep.
+struct MaskedSoftmax final : Op {
+  static constexpr std::string_view name = "masked_softmax";
+  int axis;  // in [0, rank)
+
+  explicit MaskedSoftmax(int axis_) : axis(axis_) {}
+
+  Reads reads(Wanted) const override { return Reads::in(1) | Reads::out(0); }
+  Types infer(Inputs in) const override {
+    require_float(name, "x", in[0]);
+    require_dtype(name, "keep", in[1], DType::boolean);
+    const Shape &x = in[0].shape(), &keep = in[1].shape();
+    if (x != keep && !stretches(keep, x))
+      fail("masked_softmax: keep must broadcast to x's shape; got keep {} and x {}", keep, x);
+    return {Type{x, in[0].dtype()}};
+  }
+  void eval(Inputs in, Outputs out) const override {
+    const Layout keep = in[1].layout().broadcast_to(in[0].shape());
+    kernels::masked_softmax(in[0].view(), {in[1].view().bytes, &keep, DType::boolean}, axis, out[0]);
+  }
+
+  // The rule of softmax among the elements that are kept: selections, not products with 0, since dy may be NaN elsewhere.
+  Tensors vjp(const Call& call) const override {
+    const Tensor &keep = call.in(1), &y = call.out(0), &dy = call.dout(0);
+    const Tensor dot = sum(where(keep, dy * y, 0.0), axis, keep_axes);
+    return {where(keep, y * (dy - dot), 0.0), Tensor()};
+  }
+  Tensors vjp_kernel(const Call& call) const override {
+    Buffer dx(call.in_shape(0), call.in_dtype(0));
+    const Layout keep = call.in(1).layout().broadcast_to(dx.shape());
+    kernels::masked_softmax_backward(call.out(0).view(), {call.in(1).view().bytes, &keep, DType::boolean},
+                                     call.dout(0).view(), axis, dx.view());
+    return {Tensor(std::move(dx)), Tensor()};
   }
 };
 
@@ -110,6 +147,11 @@ namespace capstan {
 Tensor softmax(const Tensor& x, int axis) {
   ops::require_defined("softmax", "x", x);
   return ops::apply(ops::Softmax(x.shape().axis("softmax", axis)), x);
+}
+
+Tensor masked_softmax(const Tensor& x, const Tensor& keep, int axis) {
+  ops::require_defined("masked_softmax", "x", x);
+  return ops::apply(ops::MaskedSoftmax(x.shape().axis("masked_softmax", axis)), x, keep);
 }
 
 Tensor log_softmax(const Tensor& x, int axis) {

@@ -1,5 +1,4 @@
-// Softmax, its logarithm and log-sum-exp over one axis. Not for: rows with nothing to attend to (attention.h), losses
-// (cross_entropy.h).
+// Softmax, its logarithm and log-sum-exp over one axis. Not for: losses (cross_entropy.h).
 #pragma once
 
 #include <capstan/autograd/tensor.h>
@@ -8,10 +7,17 @@ namespace capstan {
 
 /// y = exp(x) / Σ exp(x) over `axis` (negative: from the end), computed as exp(x − max x) / Σ exp(x − max x). An entry of
 /// −∞ gives exactly 0. A row that is −∞ throughout, or that holds +∞ or NaN, is NaN throughout: +∞ has no meaningful
-/// weight, and attention, which promises 0 for rows without keys, does not pass such rows here.
+/// weight. For rows that may have nothing to choose from: masked_softmax.
 /// f32 or f64, any shape of at least one axis. softmax(tensor({0, 1})) = [0.26894143, 0.73105858].
 /// Errors: x is not a float; axis outside x.
 Tensor softmax(const Tensor& x, int axis = -1);
+
+/// The softmax over those elements of each row where keep is true, and 0 elsewhere: softmax(where(keep, x, −∞)), with 0, not
+/// NaN, in a row where keep is true nowhere. What stands where it is false, NaN and infinities too, reaches neither y nor a
+/// gradient, and the cotangent there reaches nothing.   dx = y ⊙ (dy − Σ dy ⊙ y), sum and result where keep is true.
+/// keep: bool, broadcasting to x.   masked_softmax(tensor({0, 1, 9}), tensor({true, true, false})) = [0.26894143, 0.73105858, 0].
+/// Errors: as softmax; keep is not bool, or does not broadcast to x's shape.
+Tensor masked_softmax(const Tensor& x, const Tensor& keep, int axis = -1);
 
 /// y = x − log Σ exp(x) over `axis`, without ever forming the logarithm of a small number. An entry of −∞ stays −∞; rows
 /// that are NaN as in softmax. log_softmax(tensor({0.1, 0.9})) = [−1.17110067, −0.37110067].

@@ -24,12 +24,12 @@ namespace hn = hwy::HWY_NAMESPACE;
 template <class D, class T = hn::TFromD<D>>
 HWY_INLINE hn::Vec<D> LoadPart(D d, const T* x, Index count) {
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2 && !defined(CAPSTAN_LANE_BY_LANE)
-  return hn::MaskedLoad(hn::FirstN(d, static_cast<std::size_t>(count)), d, x);
-#else
+  if constexpr (sizeof(T) >= 4 || HWY_TARGET <= HWY_AVX3)  // AVX2 masks no bytes
+    return hn::MaskedLoad(hn::FirstN(d, static_cast<std::size_t>(count)), d, x);
+#endif
   HWY_ALIGN T lanes[hn::MaxLanes(D())] = {};
   for (Index i = 0; i < count; ++i) lanes[i] = x[i];
   return hn::Load(d, lanes);
-#endif
 }
 
 /// y[0 … count) = the first lanes of v.

@@ -12,11 +12,24 @@
 #include <capstan/ops/kernels/partial-inl.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <limits>
 
 HWY_BEFORE_NAMESPACE();
 namespace capstan::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
+
+/// Lanes where a byte is not 0.
+template <class D, class V, class T = hn::TFromD<D>>
+HWY_INLINE hn::Mask<D> NotZero(D d, V bytes) {
+  const hn::RebindToUnsigned<D> bits;
+  const auto words = hn::PromoteTo(hn::Rebind<std::uint32_t, D>(), bytes);
+  if constexpr (sizeof(T) == 8) {
+    return hn::RebindMask(d, hn::Ne(hn::PromoteTo(bits, words), hn::Zero(bits)));
+  } else {
+    return hn::RebindMask(d, hn::Ne(words, hn::Zero(bits)));
+  }
+}
 
 /// A whole vector of the row, from element i.
 template <class T>
@@ -25,6 +38,9 @@ struct Whole {
   using V = hn::Vec<D>;
   Index i;
   HWY_INLINE V Load(const T* x) const { return hn::LoadU(D(), x + i); }
+  HWY_INLINE hn::Mask<D> Load(const bool* x) const {
+    return NotZero(D(), hn::LoadU(hn::Rebind<std::uint8_t, D>(), reinterpret_cast<const std::uint8_t*>(x) + i));
+  }
   HWY_INLINE void Store(V v, T* y) const { hn::StoreU(v, D(), y + i); }
   HWY_INLINE V Keep(V v) const { return v; }
 };
@@ -38,6 +54,9 @@ struct Part {
   Index count;
   HWY_INLINE hn::Mask<D> Mask() const { return hn::FirstN(D(), static_cast<std::size_t>(count)); }
   HWY_INLINE V Load(const T* x) const { return LoadPart(D(), x + i, count); }
+  HWY_INLINE hn::Mask<D> Load(const bool* x) const {
+    return NotZero(D(), LoadPart(hn::Rebind<std::uint8_t, D>(), reinterpret_cast<const std::uint8_t*>(x) + i, count));
+  }
   HWY_INLINE void Store(V v, T* y) const { StorePart(v, D(), y + i, count); }
   HWY_INLINE V Keep(V v) const { return hn::IfThenElseZero(Mask(), v); }
 };
@@ -78,20 +97,28 @@ HWY_INLINE double RowSum(Index count, const F& f) {
   return total;
 }
 
-/// The largest element; what NaN does is not specified. −∞ for an empty row.
-template <class T>
-HWY_INLINE T RowMax(const T* x, Index count) {
+/// The largest f(place); what NaN does is not specified. −∞ for an empty row.
+template <class T, class F>
+HWY_INLINE T RowMax(Index count, const F& f) {
   const hn::ScalableTag<T> d;
   const auto lowest = hn::Set(d, -std::numeric_limits<T>::infinity());
   auto largest = lowest;
   constexpr Index lanes = static_cast<Index>(hn::MaxLanes(d));
   Index i = 0;
-  for (; i + lanes <= count; i += lanes) largest = hn::Max(largest, hn::LoadU(d, x + i));
+  for (; i + lanes <= count; i += lanes) largest = hn::Max(largest, f(Whole<T>{i}));
   if (i < count) {
     const Part<T> part{i, count - i};
-    largest = hn::Max(largest, hn::IfThenElse(part.Mask(), part.Load(x), lowest));
+    largest = hn::Max(largest, hn::IfThenElse(part.Mask(), f(part), lowest));
   }
+#if HWY_TARGET == HWY_EMU128
+  // Highway 1.0.3 begins with the lowest finite number there.
+  if (hn::AllTrue(d, hn::Eq(largest, lowest))) return -std::numeric_limits<T>::infinity();
+#endif
   return hn::GetLane(hn::MaxOfLanes(d, largest));
+}
+template <class T>
+HWY_INLINE T RowMax(const T* x, Index count) {
+  return RowMax<T>(count, [&](const auto& at) HWY_ATTR { return at.Load(x); });
 }
 
 }  // namespace capstan::kernels::HWY_NAMESPACE

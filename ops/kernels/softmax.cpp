@@ -5,6 +5,9 @@
 #include <capstan/ops/kernels/simd.h>
 #include <capstan/ops/kernels/softmax.h>
 
+#include <algorithm>
+#include <limits>
+
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
@@ -14,13 +17,46 @@
 HWY_BEFORE_NAMESPACE();
 namespace capstan::kernels::HWY_NAMESPACE {
 
-template <class T>
-HWY_INLINE void SoftmaxRowOf(const T* x, T* y, Index count) {
+/// The elements of a row that count: all, or those that are kept.
+struct Everything {
+  template <class At, class V>
+  HWY_INLINE V Select(const At&, V v, V) const {
+    return v;
+  }
+  bool None(Index) const { return false; }
+};
+struct Kept {
+  const bool* keep;
+  template <class At, class V>
+  HWY_INLINE V Select(const At& at, V v, V otherwise) const {
+    return hn::IfThenElse(at.Load(keep), v, otherwise);
+  }
+  bool None(Index count) const { return std::find(keep, keep + count, true) == keep + count; }
+};
+
+template <class T, class Counts>
+HWY_INLINE void SoftmaxRowOf(const T* x, T* y, Index count, const Counts& counts) {
   using D = hn::ScalableTag<T>;
   const D d;
-  const auto largest = hn::Set(d, RowMax(x, count));
+  const auto zero = hn::Zero(d), lowest = hn::Set(d, -std::numeric_limits<T>::infinity());
+  const auto scores = [&](const auto& at) HWY_ATTR { return counts.Select(at, at.Load(x), lowest); };
+  const T top = RowMax<T>(count, scores);
+  if (top == -std::numeric_limits<T>::infinity() && counts.None(count)) {
+    std::fill_n(y, count, T{0});
+    return;
+  }
+  const auto largest = hn::Set(d, top);
+  const auto weights = [&](const auto& at) HWY_ATTR {
+    return counts.Select(at, ExpNonPositive(d, hn::Sub(at.Load(x), largest)), zero);
+  };
+  if (count <= static_cast<Index>(hn::MaxLanes(d))) {  // not stored and loaded again
+    const Part<T> row{0, count};
+    const auto e = row.Keep(weights(row));
+    const double sum = static_cast<double>(hn::GetLane(hn::SumOfLanes(d, e)));
+    return row.Store(hn::Mul(e, hn::Set(d, static_cast<T>(1.0 / sum))), y);
+  }
   const double sum = RowSum<T>(count, [&](const auto& at) HWY_ATTR {
-    const auto e = ExpNonPositive(d, hn::Sub(at.Load(x), largest));
+    const auto e = weights(at);
     at.Store(e, y);
     return e;
   });
@@ -54,12 +90,16 @@ HWY_INLINE T LogSumExpRowOf(const T* x, Index count) {
   return static_cast<T>(static_cast<double>(top) + std::log(sum));
 }
 
-template <class T>
-HWY_INLINE void SoftmaxBackwardRowOf(const T* y, const T* dy, T* dx, Index count) {
+template <class T, class Counts>
+HWY_INLINE void SoftmaxBackwardRowOf(const T* y, const T* dy, T* dx, Index count, const Counts& counts) {
   const hn::ScalableTag<T> d;
-  const auto dot = hn::Set(
-      d, static_cast<T>(RowSum<T>(count, [&](const auto& at) HWY_ATTR { return hn::Mul(at.Load(dy), at.Load(y)); })));
-  RowEach<T>(count, [&](const auto& at) HWY_ATTR { at.Store(hn::Mul(at.Load(y), hn::Sub(at.Load(dy), dot)), dx); });
+  const auto zero = hn::Zero(d);
+  const double sum = RowSum<T>(
+      count, [&](const auto& at) HWY_ATTR { return counts.Select(at, hn::Mul(at.Load(dy), at.Load(y)), zero); });
+  const auto dot = hn::Set(d, static_cast<T>(sum));
+  RowEach<T>(count, [&](const auto& at) HWY_ATTR {
+    at.Store(counts.Select(at, hn::Mul(at.Load(y), hn::Sub(at.Load(dy), dot)), zero), dx);
+  });
 }
 
 template <class T>
@@ -70,17 +110,29 @@ HWY_INLINE void LogSoftmaxBackwardRowOf(const T* y, const T* dy, T* dx, Index co
                         HWY_ATTR { at.Store(hn::NegMulAdd(ExpNonPositive(d, at.Load(y)), sum, at.Load(dy)), dx); });
 }
 
-HWY_ATTR void SoftmaxF32(const float* x, float* y, Index n) { SoftmaxRowOf(x, y, n); }
-HWY_ATTR void SoftmaxF64(const double* x, double* y, Index n) { SoftmaxRowOf(x, y, n); }
+HWY_ATTR void SoftmaxF32(const float* x, float* y, Index n) { SoftmaxRowOf(x, y, n, Everything{}); }
+HWY_ATTR void SoftmaxF64(const double* x, double* y, Index n) { SoftmaxRowOf(x, y, n, Everything{}); }
+HWY_ATTR void MaskedSoftmaxF32(const float* x, const bool* keep, float* y, Index n) {
+  SoftmaxRowOf(x, y, n, Kept{keep});
+}
+HWY_ATTR void MaskedSoftmaxF64(const double* x, const bool* keep, double* y, Index n) {
+  SoftmaxRowOf(x, y, n, Kept{keep});
+}
 HWY_ATTR void LogSoftmaxF32(const float* x, float* y, Index n) { LogSoftmaxRowOf(x, y, n); }
 HWY_ATTR void LogSoftmaxF64(const double* x, double* y, Index n) { LogSoftmaxRowOf(x, y, n); }
 HWY_ATTR float LogSumExpF32(const float* x, Index n) { return LogSumExpRowOf(x, n); }
 HWY_ATTR double LogSumExpF64(const double* x, Index n) { return LogSumExpRowOf(x, n); }
 HWY_ATTR void SoftmaxBackwardF32(const float* y, const float* dy, float* dx, Index n) {
-  SoftmaxBackwardRowOf(y, dy, dx, n);
+  SoftmaxBackwardRowOf(y, dy, dx, n, Everything{});
 }
 HWY_ATTR void SoftmaxBackwardF64(const double* y, const double* dy, double* dx, Index n) {
-  SoftmaxBackwardRowOf(y, dy, dx, n);
+  SoftmaxBackwardRowOf(y, dy, dx, n, Everything{});
+}
+HWY_ATTR void MaskedSoftmaxBackwardF32(const float* y, const bool* keep, const float* dy, float* dx, Index n) {
+  SoftmaxBackwardRowOf(y, dy, dx, n, Kept{keep});
+}
+HWY_ATTR void MaskedSoftmaxBackwardF64(const double* y, const bool* keep, const double* dy, double* dx, Index n) {
+  SoftmaxBackwardRowOf(y, dy, dx, n, Kept{keep});
 }
 HWY_ATTR void LogSoftmaxBackwardF32(const float* y, const float* dy, float* dx, Index n) {
   LogSoftmaxBackwardRowOf(y, dy, dx, n);
@@ -98,12 +150,16 @@ namespace {
 
 HWY_EXPORT(SoftmaxF32);
 HWY_EXPORT(SoftmaxF64);
+HWY_EXPORT(MaskedSoftmaxF32);
+HWY_EXPORT(MaskedSoftmaxF64);
 HWY_EXPORT(LogSoftmaxF32);
 HWY_EXPORT(LogSoftmaxF64);
 HWY_EXPORT(LogSumExpF32);
 HWY_EXPORT(LogSumExpF64);
 HWY_EXPORT(SoftmaxBackwardF32);
 HWY_EXPORT(SoftmaxBackwardF64);
+HWY_EXPORT(MaskedSoftmaxBackwardF32);
+HWY_EXPORT(MaskedSoftmaxBackwardF64);
 HWY_EXPORT(LogSoftmaxBackwardF32);
 HWY_EXPORT(LogSoftmaxBackwardF64);
 
@@ -118,6 +174,44 @@ void backward(void (*kernel)(const T*, const T*, T*, Index), ConstView y, ConstV
   const Index length = dx.layout->size(axis);
   for_rows<T, 2>(Region::softmax, {y, dy}, dx, axis, 1,
                  [&](Index, const auto& in, T* out) { kernel(in[0], in[1], out, length); });
+}
+
+/// Rows of a keep tensor, which may be stretched or strided.
+class KeepRows {
+ public:
+  KeepRows(ConstView keep, int axis) : keep_(keep.data<bool>()), index_(*keep.layout, axis) {}
+  /// f(row, dense)
+  template <class F>
+  void with(Index row, F f) const {
+    const bool* from = keep_ + index_.offset(row);
+    if (index_.dense()) return f(from);
+    Scratch<bool> dense(index_.length());
+    for (Index j = 0; j < index_.length(); ++j) dense[j] = from[j * index_.stride()];
+    f(dense.data());
+  }
+
+ private:
+  const bool* keep_;
+  RowIndex index_;
+};
+
+template <class T>
+void masked_forward(void (*kernel)(const T*, const bool*, T*, Index), ConstView x, ConstView keep, int axis, View y) {
+  const Index length = y.layout->size(axis);
+  const KeepRows kept(keep, axis);
+  for_rows<T, 1>(Region::softmax, {x}, y, axis, 1, [&](Index row, const auto& in, T* out) {
+    kept.with(row, [&](const bool* k) { kernel(in[0], k, out, length); });
+  });
+}
+
+template <class T>
+void masked_backward(void (*kernel)(const T*, const bool*, const T*, T*, Index), ConstView y, ConstView keep,
+                     ConstView dy, int axis, View dx) {
+  const Index length = dx.layout->size(axis);
+  const KeepRows kept(keep, axis);
+  for_rows<T, 2>(Region::softmax, {y, dy}, dx, axis, 1, [&](Index row, const auto& in, T* out) {
+    kept.with(row, [&](const bool* k) { kernel(in[0], k, in[1], out, length); });
+  });
 }
 
 template <class T>
@@ -148,6 +242,17 @@ void log_sums_backward(void (*softmax_row)(const T*, T*, Index), ConstView x, Co
 void softmax(ConstView x, int axis, View y) {
   x.dtype == DType::f32 ? forward<float>(HWY_DYNAMIC_DISPATCH(SoftmaxF32), x, axis, y)
                         : forward<double>(HWY_DYNAMIC_DISPATCH(SoftmaxF64), x, axis, y);
+}
+
+void masked_softmax(ConstView x, ConstView keep, int axis, View y) {
+  x.dtype == DType::f32 ? masked_forward<float>(HWY_DYNAMIC_DISPATCH(MaskedSoftmaxF32), x, keep, axis, y)
+                        : masked_forward<double>(HWY_DYNAMIC_DISPATCH(MaskedSoftmaxF64), x, keep, axis, y);
+}
+
+void masked_softmax_backward(ConstView y, ConstView keep, ConstView dy, int axis, View dx) {
+  y.dtype == DType::f32
+      ? masked_backward<float>(HWY_DYNAMIC_DISPATCH(MaskedSoftmaxBackwardF32), y, keep, dy, axis, dx)
+      : masked_backward<double>(HWY_DYNAMIC_DISPATCH(MaskedSoftmaxBackwardF64), y, keep, dy, axis, dx);
 }
 
 void log_softmax(ConstView x, int axis, View y) {

@@ -13,11 +13,18 @@ namespace capstan::kernels {
 /// or NaN, becomes NaN throughout (+∞ has no meaningful weight; PyTorch says the same).
 void softmax(ConstView x, int axis, View y);
 
+/// The same over the elements where `keep` (bool, x's shape, any strides) is true: 0 elsewhere, whatever stands there, and
+/// 0 in a row where it is true nowhere.
+void masked_softmax(ConstView x, ConstView keep, int axis, View y);
+
 /// y = (x − max x) − log Σ exp(x − max x). An entry of −∞ stays −∞; NaN rows as in softmax.
 void log_softmax(ConstView x, int axis, View y);
 
 /// dx = y ⊙ (dy − Σ dy ⊙ y), y being softmax(x).
 void softmax_backward(ConstView y, ConstView dy, int axis, View dx);
+
+/// The same where `keep` is true, the sum over these elements only; 0 elsewhere. y being masked_softmax(x, keep).
+void masked_softmax_backward(ConstView y, ConstView keep, ConstView dy, int axis, View dx);
 
 /// dx = dy − exp(y) · Σ dy, y being log_softmax(x).
 void log_softmax_backward(ConstView y, ConstView dy, int axis, View dx);

@@ -52,6 +52,42 @@ TEST(MatMul, MultipliesMatricesAndVectors) {
   expect_exactly(matmul(v, v), {}, {61});
 }
 
+TEST(MatMulNT, MultipliesByTheTranspose) {
+  const Tensor a = tensor({{1, 2}, {3, 4}}), b = tensor({{5, 6}});
+  expect_exactly(matmul_nt(a, b), {2, 1}, {17, 39});
+  for (const Index size : {3, 50}) {
+    const Tensor x = draw(30, {2, 1, size, 7}), y = draw(31, {3, size + 1, 7}), up = draw(32, {2, 3, size, size + 1});
+    for (const bool create_graph : {false, true}) {
+      Tape tape;
+      const Tensor x1 = tape.watch(x), y1 = tape.watch(y), x2 = tape.watch(x), y2 = tape.watch(y);
+      const Tensor got = matmul_nt(x1, y1), want = matmul(x2, transpose(y2));
+      expect_near(got, {2, 3, size, size + 1}, want.to_doubles(), 1e-13);
+      const Gradients g = tape.backward({{got, up}, {want, up}}, {.create_graph = create_graph});
+      expect_near(g.of(x1).detach(), x.shape(), g.of(x2).detach().to_doubles(), 1e-12);
+      expect_near(g.of(y1).detach(), y.shape(), g.of(y2).detach().to_doubles(), 1e-12);
+    }
+  }
+}
+
+TEST(MatMulNT, NamesWhatDoesNotFit) {
+  EXPECT_EQ(error_of([] {
+              matmul_nt(zeros({2, 3}), zeros({3}));
+            }),
+            "matmul_nt: operands must have at least two axes; got a [2, 3] and b [3]");
+  EXPECT_EQ(error_of([] {
+              matmul_nt(zeros({2, 3}), zeros({3, 2}));
+            }),
+            "matmul_nt: inner sizes must agree; got a [2, 3] and b [3, 2]");
+  EXPECT_EQ(error_of([] {
+              matmul_nt(zeros({2, 2, 3}), zeros({3, 2, 3}));
+            }),
+            "matmul_nt: leading axes must broadcast (equal sizes, or 1); got a [2, 2, 3] and b [3, 2, 3]");
+  EXPECT_EQ(error_of([] {
+              matmul_nt(zeros({2, 3}), zeros({2, 3}, DType::f64));
+            }),
+            "matmul_nt: a and b must have one dtype; got f32 and f64; cast one of them");
+}
+
 TEST(MatMul, BatchedGradientIsSummedOverTheBatch) {
   const Tensor a = tensor({{{1, 2}, {3, 4}}, {{5, 6}, {7, 8}}}), b = tensor({{9, 10}, {11, 12}});
   const Gradient g = gradient(a, b, ones({2, 2, 2}));

@@ -2,6 +2,7 @@
 // samples/softmax_samples.cpp.
 #include <capstan/autograd/create.h>
 #include <capstan/autograd/tape.h>
+#include <capstan/ops/compare.h>
 #include <capstan/ops/elementwise.h>
 #include <capstan/ops/rearrange.h>
 #include <capstan/ops/reduce.h>
@@ -135,6 +136,77 @@ TEST(Softmax, NamesWhatDoesNotFit) {
   EXPECT_EQ(error_of([] { softmax(zeros({2, 3}), 2); }), "softmax: axis must be in [-2, 2); got 2 for shape [2, 3]");
   EXPECT_EQ(error_of([] { log_softmax(zeros({})); }), "log_softmax: axis must be in [0, 0); got -1 for shape []");
   EXPECT_EQ(error_of([] { softmax(zeros({2}, DType::i32)); }), "softmax: x must be f32 or f64; got i32; cast it first");
+}
+
+// ---- masked softmax -------------------------------------------------------------------------------------------------
+
+TEST(MaskedSoftmax, HandValues) {
+  const Tensor x = tensor({{0, 1, 9}, {5, 0, 1}}, DType::f64);
+  const Tensor keep = tensor({{1, 1, 0}, {0, 1, 1}}, DType::f64) > 0.0;
+  const double low = 0.2689414213699951, high = 0.7310585786300049;
+  expect_near(masked_softmax(x, keep), {2, 3}, {low, high, 0, 0, low, high}, 1e-15);
+  expect_near(masked_softmax(transpose(x), transpose(keep), 0), {3, 2}, {low, 0, high, low, 0, high}, 1e-15);
+}
+
+TEST(MaskedSoftmax, IsTheSoftmaxWithMinusInfinityElsewhere) {
+  const Tensor x = draw(20, {2, 3, 4, 5}), up = draw(21, {2, 3, 4, 5});
+  // Every row keeps its first element, or softmax would be NaN.
+  for (const Shape& shape : {Shape{2, 3, 4, 5}, Shape{4, 5}, Shape{2, 1, 1, 5}, Shape{5}}) {
+    const Tensor first = tensor({1, 0, 0, 0, 0}, DType::f64) > 0.0;
+    const Tensor keep = logical_or(draw(22, shape) > 0.0, first);
+    for (const bool create_graph : {false, true}) {
+      Tape tape;
+      const Tensor a = tape.watch(x), b = tape.watch(x);
+      const Tensor got = masked_softmax(a, keep), want = softmax(where(keep, b, -infinity));
+      expect_near(got, x.shape(), want.to_doubles(), 1e-15);
+      const Gradients g = tape.backward({{got, up}, {want, up}}, {.create_graph = create_graph});
+      expect_near(g.of(a).detach(), x.shape(), g.of(b).detach().to_doubles(), 1e-15);
+    }
+  }
+}
+
+TEST(MaskedSoftmax, ARowWithNothingKeptIsZeroAndSoIsItsGradient) {
+  const Tensor x = tensor({{nan, infinity}, {1, 1}}, DType::f64), up = tensor({{nan, infinity}, {1, 3}}, DType::f64);
+  const Tensor keep = tensor({{0, 0}, {1, 1}}, DType::f64) > 0.0;
+  const auto f = [&](const Tensor& t) { return masked_softmax(t, keep); };
+  expect_exactly(f(x), {2, 2}, {0, 0, 0.5, 0.5});
+  for (const bool create_graph : {false, true}) {
+    Tape tape;
+    const Tensor watched = tape.watch(x);
+    expect_exactly(tape.backward(f(watched), up, {.create_graph = create_graph}).of(watched).detach(), {2, 2},
+                   {0, 0, -0.5, 0.5});
+  }
+  expect_exactly(masked_softmax(zeros({2, 0}), zeros({2, 0}) > 0.0), {2, 0}, {});
+}
+
+TEST(MaskedSoftmax, ARowOfMinusInfinityThatIsKeptIsNaN) {
+  const Tensor keep = tensor({1, 1, 0}, DType::f64) > 0.0;
+  const std::vector<double> y = masked_softmax(tensor({-infinity, -infinity, 3}, DType::f64), keep).to_doubles();
+  EXPECT_TRUE(std::isnan(y[0]) && std::isnan(y[1]));
+}
+
+TEST(MaskedSoftmax, NamesWhatDoesNotFit) {
+  const Tensor keep = zeros({2, 3}) > 0.0;
+  EXPECT_EQ(error_of([&] {
+              masked_softmax(zeros({2, 3}), zeros({2, 3}));
+            }),
+            "masked_softmax: keep must be bool; got f32; cast or compare it first");
+  EXPECT_EQ(error_of([&] {
+              masked_softmax(zeros({3, 3}), keep);
+            }),
+            "masked_softmax: keep must broadcast to x's shape; got keep [2, 3] and x [3, 3]");
+  EXPECT_EQ(error_of([&] { masked_softmax(zeros({3}), keep); }),
+            "masked_softmax: keep must broadcast to x's shape; got keep [2, 3] and x [3]");
+  EXPECT_EQ(error_of([&] {
+              masked_softmax(zeros({2, 3}, DType::i32), keep);
+            }),
+            "masked_softmax: x must be f32 or f64; got i32; cast it first");
+  EXPECT_EQ(error_of([&] { masked_softmax(Tensor(), keep); }),
+            "masked_softmax: x must hold a value; got an empty handle; assign a tensor to it first");
+  EXPECT_EQ(error_of([&] {
+              masked_softmax(zeros({2, 3}), keep, 2);
+            }),
+            "masked_softmax: axis must be in [-2, 2); got 2 for shape [2, 3]");
 }
 
 // ---- log-sum-exp ----------------------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ void expect_softmax(const Array<T>& x, int axis, const Array<T>& dy, double tole
     for (const Index i : at) sum += std::exp(static_cast<double>(x[i]) - largest);
     const bool not_a_number = std::any_of(at.begin(), at.end(), [&](Index i) { return std::isnan(x[i]); });
     expect_near(static_cast<double>(log_sums[row]),
-                not_a_number         ? NAN
+                not_a_number          ? NAN
                 : std::isinf(largest) ? largest
                                       : largest + std::log(sum),
                 tolerance, tolerance);
@@ -86,6 +86,68 @@ TYPED_TEST(SoftmaxKernels, AnyAxisShapeAndStride) {
       randomize(x, random, 3), randomize(dy, random);
       expect_softmax(x, static_cast<int>(pick(random, 0, shape.rank() - 1)), dy, TestFixture::tolerance);
       if (testing::Test::HasFailure()) return;
+    }
+  });
+}
+
+/// Of each row the elements that are kept, softmaxed by definition; the others are NaN in x and dy.
+template <class T>
+void expect_masked(Array<T>& x, const Array<bool>& keep, int axis, Array<T>& dy, double tolerance) {
+  const Shape& shape = x.shape();
+  for (Index i = 0; i < shape.elements(); ++i)
+    if (!keep[i]) x[i] = dy[i] = std::numeric_limits<T>::quiet_NaN();
+  Array<T> y(shape), dx(shape);
+  masked_softmax(x.in(), keep.in(), axis, y.out());
+  masked_softmax_backward(y.in(), keep.in(), dy.in(), axis, dx.out());
+  const Index rows = shape.elements() == 0 ? 0 : shape.elements() / shape[axis];
+  for (Index row = 0; row < rows; ++row) {
+    double sum = 0, dot = 0;
+    const std::vector<Index> at = row_places(shape, axis, row);
+    for (const Index i : at)
+      if (keep[i]) sum += std::exp(static_cast<double>(x[i]));
+    for (const Index i : at)
+      if (keep[i]) dot += std::exp(static_cast<double>(x[i])) / sum * static_cast<double>(dy[i]);
+    for (const Index i : at) {
+      const double p = keep[i] ? std::exp(static_cast<double>(x[i])) / sum : 0;
+      expect_near(static_cast<double>(y[i]), p, keep[i] ? tolerance : 0, 0);
+      expect_near(static_cast<double>(dx[i]), keep[i] ? p * (static_cast<double>(dy[i]) - dot) : 0,
+                  keep[i] ? tolerance : 0, keep[i] ? 4 * tolerance : 0);
+    }
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
+TYPED_TEST(SoftmaxKernels, OfWhatIsKeptOnAnyAxisShapeAndStride) {
+  for_each_target([] {
+    Random random(5);
+    for (int i = 0; i < 200; ++i) {
+      Shape shape = random_shape(random, 3, 12);
+      shape.push_back(pick(random, 0, 40));
+      Array<TypeParam> x = strided<TypeParam>(shape, random), dy = strided<TypeParam>(shape, random);
+      Array<bool> keep = strided<bool>(shape, random);
+      randomize(x, random, 3), randomize(dy, random);
+      const Index likely = pick(random, 0, 4);  // 0: rows without any; 4: nearly all
+      for (Index j = 0; j < shape.elements(); ++j) keep[j] = pick(random, 0, 4) < likely;
+      expect_masked(x, keep, static_cast<int>(pick(random, 0, shape.rank() - 1)), dy, TestFixture::tolerance);
+      if (testing::Test::HasFailure()) return;
+    }
+  });
+}
+
+TYPED_TEST(SoftmaxKernels, OfWhatIsKeptInStretchedMasks) {
+  for_each_target([] {
+    Random random(6);
+    const Shape shape{2, 3, 5, 21};
+    for (const Shape& small : {Shape{1, 1, 5, 21}, Shape{2, 1, 1, 21}, Shape{1, 1, 5, 1}, Shape{1, 3, 1, 21}}) {
+      Array<bool> mask(small);
+      for (Index i = 0; i < mask.elements(); ++i) mask[i] = pick(random, 0, 1) == 1;
+      const Layout stretched = mask.layout().broadcast_to(shape);
+      Array<bool> keep(stretched, small.elements());
+      std::copy_n(mask.data(), small.elements(), keep.data());
+      Array<TypeParam> x(shape), dy(shape);
+      randomize(x, random, 3), randomize(dy, random);
+      expect_masked(x, keep, 3, dy, TestFixture::tolerance);
+      expect_masked(x, keep, 2, dy, TestFixture::tolerance);
     }
   });
 }

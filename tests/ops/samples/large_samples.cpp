@@ -96,6 +96,7 @@ class LargeSamples {
     reduce("cumsum", [](const Tensor& x) { return cumsum(x, -1); });
     reduce("logsumexp", [](const Tensor& x) { return logsumexp(x, -1); });
     reduce("softmax", [](const Tensor& x) { return softmax(x, -1); });
+    reduce("masked_softmax", [](const Tensor& x) { return masked_softmax(x, x > 1.0); });
     reduce("log_softmax", [](const Tensor& x) { return log_softmax(x, 1); });
   }
   void moves() {
@@ -118,6 +119,7 @@ class LargeSamples {
   }
   void layers() {
     add("matmul", {Shape{3, 150, 200}, Shape{200, 170}}, [](const List& x) { return matmul(x[0], x[1]); });
+    add("matmul_nt", {Shape{3, 150, 200}, Shape{3, 170, 200}}, [](const List& x) { return matmul_nt(x[0], x[1]); });
     add("linear", {Shape{3, 150, 200}, Shape{170, 200}, Shape{170}},
         [](const List& x) { return linear(x[0], x[1], x[2]); });
     add("gelu_linear", {Shape{3, 150, 200}, Shape{170, 200}, Shape{170}},

@@ -19,11 +19,13 @@ Tensor left(const Shape& shape) { return draw(21, shape); }
 Tensor right(const Shape& shape) { return draw(22, shape); }
 
 List product(const List& x) { return {matmul(x[0], x[1])}; }
+List product_nt(const List& x) { return {matmul_nt(x[0], x[1])}; }
 List affine(const List& x) { return {linear(x[0], x[1], x.size() > 2 ? x[2] : Tensor())}; }
 
 void products(Samples& samples) {
   const auto add = [&](const char* label, const Tensor& a, const Tensor& b) {
     samples.push_back({"matmul", label, {a, b}, product});
+    if (a.rank() >= 2 && b.rank() >= 2) samples.push_back({"matmul_nt", label, {a, transpose(b)}, product_nt});
   };
   add("[2,3]·[3,4]", left({2, 3}), right({3, 4}));
   add("square", left({3, 3}), right({3, 3}));
@@ -55,6 +57,7 @@ void products(Samples& samples) {
   samples.push_back({"matmul", "aᵀ a, views made inside", {left({3, 2})}, [](const List& x) {
                        return List{matmul(transpose(x[0]), x[0])};
                      }});
+  samples.push_back({"matmul_nt", "a aᵀ", {left({3, 2})}, [](const List& x) { return List{matmul_nt(x[0], x[0])}; }});
   samples.push_back(
       {"matmul", "a·a·a", {left({2, 2})}, [](const List& x) { return List{matmul(matmul(x[0], x[0]), x[0])}; }});
   samples.push_back({"matmul", "a constant", {right({3, 2})}, [a = left({2, 3})](const List& x) {

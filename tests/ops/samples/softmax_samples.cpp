@@ -82,6 +82,28 @@ void log_sums(Samples& samples) {
                      {logical_not(keep)}});
 }
 
+void masked(Samples& samples) {
+  const auto coins = [](const Shape& shape) { return uniform(Key{.seed = 32}, shape, -1, 1, DType::f64) > -0.2; };
+  const auto add = [&](const char* label, const Tensor& x, const Tensor& keep, int axis = -1) {
+    samples.push_back({"masked_softmax",
+                       label,
+                       {x},
+                       [=](const List& in) { return List{masked_softmax(in[0], keep, axis)}; },
+                       {logical_not(broadcast_to(keep, x.shape()).dense())}});
+  };
+  add("[2,3]", draw({2, 3}), coins({2, 3}));
+  add("first axis", draw({3, 2}), coins({3, 2}), 0);
+  add("middle axis", draw({2, 3, 2}), coins({2, 3, 2}), 1);
+  add("one mask for all rows", draw({3, 4}), coins({4}));
+  add("one answer a row, one of them no", draw({3, 4}), tensor({{1}, {0}, {1}}, DType::f64) > 0.0);
+  add("stretched along heads", draw({2, 2, 3, 3}), coins({1, 1, 3, 3}));
+  add("a row longer than a vector", draw({2, 19}), coins({2, 19}));
+  add("transposed x and mask", transpose(draw({3, 2})), transpose(coins({3, 2})));
+  add("nothing kept", draw({2, 3}), zeros({2, 3}) > 0.0);
+  add("all kept", draw({2, 3}), zeros({2, 3}) < 1.0);
+  add("empty axis", draw({3, 0}), zeros({3, 0}) > 0.0);
+}
+
 }  // namespace
 
 Samples softmax_samples() {
@@ -89,6 +111,7 @@ Samples softmax_samples() {
   family(samples, "softmax", softmax);
   family(samples, "log_softmax", log_softmax);
   log_sums(samples);
+  masked(samples);
   return samples;
 }
 
