@@ -20,13 +20,14 @@ class Layout {
       stride *= shape[i];
     }
   }
-  Layout(const Shape& shape, const Index* strides, Index offset)
-      : Layout(shape.begin(), strides, shape.rank(), offset) {}
+  Layout(const Shape& shape, const Index* strides, Index offset) : shape_(shape), offset_(offset) {
+    for (int i = 0; i < rank(); ++i) strides_.data()[i] = strides[i];
+  }
   /// From sizes that were checked before. Built in place: to copy a layout that has just been written costs more than
   /// to write it.
   Layout(const Index* sizes, const Index* strides, int rank, Index offset)
       : shape_(Shape::trusted(sizes, rank)), offset_(offset) {
-    for (int i = 0; i < rank; ++i) strides_.data()[i] = strides[i];
+    detail::copy_axes(strides, rank, strides_);
   }
 
   Layout(const Layout& other) : shape_(other.shape_), offset_(other.offset_) { copy_strides(other); }

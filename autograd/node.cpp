@@ -107,6 +107,9 @@ struct Recycled {
   std::mutex mutex;
   std::vector<TapeState*> states;
   std::uint64_t born = 0;
+  std::unique_lock<std::mutex> lock() {
+    return single_threaded() ? std::unique_lock<std::mutex>() : std::unique_lock(mutex);
+  }
 };
 // Never destroyed: a tensor in a static variable may still ask whether its tape lives.
 Recycled& recycled() {
@@ -118,17 +121,16 @@ Recycled& recycled() {
 TapeState* TapeState::acquire(bool of_transform) {
   Recycled& pool = recycled();
   TapeState* state = nullptr;
-  std::uint64_t born = 0;
   {
-    const std::lock_guard lock(pool.mutex);
-    born = ++pool.born;
-    if (!pool.states.empty()) {
+    const std::unique_lock lock = pool.lock();
+    if (pool.states.empty()) {
+      state = new TapeState;
+    } else {
       state = pool.states.back();
       pool.states.pop_back();
     }
+    state->born = ++pool.born;
   }
-  if (!state) state = new TapeState;
-  state->born = born;
   state->of_transform = of_transform;
   state->consumed = state->running = state->orphan = false;
   return state;
@@ -140,7 +142,7 @@ void TapeState::release() {
     return;
   }
   reset();
-  const std::lock_guard lock(recycled().mutex);
+  const std::unique_lock lock = recycled().lock();
   recycled().states.push_back(this);
 }
 

@@ -8,7 +8,7 @@ namespace capstan {
 Shape::Shape(std::span<const Index> sizes) {
   if (sizes.size() > max_rank) fail("shape: at most {} axes; got {}", max_rank, sizes.size());
   rank_ = static_cast<int>(sizes.size());
-  for (int i = 0; i < rank_; ++i) sizes_.data()[i] = sizes[static_cast<std::size_t>(i)];
+  detail::copy_axes(sizes.data(), rank_, sizes_);
   check();
 }
 

@@ -26,6 +26,16 @@ struct Axes {
   const Index* data() const { return low.data(); }
 };
 static_assert(sizeof(Axes) == max_rank * sizeof(Index));
+
+/// `rank` of them, one by one up to four: compilers make a call of memcpy of a loop.
+inline void copy_axes(const Index* from, int rank, Axes& axes) {
+  Index* to = axes.data();
+  if (rank > 0) to[0] = from[0];
+  if (rank > 1) to[1] = from[1];
+  if (rank > 2) to[2] = from[2];
+  if (rank > 3) to[3] = from[3];
+  for (int i = 4; i < rank; ++i) to[i] = from[i];
+}
 }  // namespace detail
 
 /// The sizes of a tensor. `Shape{}` is a scalar's; a size of 0 is legal; a negative one, a ninth axis, or an element
@@ -52,7 +62,7 @@ class Shape {
   static Shape trusted(const Index* sizes, int rank) {
     Shape shape;
     shape.rank_ = rank;
-    for (int i = 0; i < rank; ++i) shape.sizes_.data()[i] = sizes[i];
+    detail::copy_axes(sizes, rank, shape.sizes_);
     return shape;
   }
   /// Product of the sizes; 1 for a scalar.

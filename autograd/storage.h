@@ -5,9 +5,6 @@
 #include <atomic>
 #if __has_include(<sys/single_threaded.h>)
 #include <sys/single_threaded.h>
-#define CAPSTAN_SINGLE_THREADED __libc_single_threaded
-#else
-#define CAPSTAN_SINGLE_THREADED false
 #endif
 #include <cstddef>
 #include <cstdint>
@@ -15,22 +12,31 @@
 
 namespace capstan {
 
+/// True only while this process has one thread: no locked instruction is needed then. False where the system does not tell.
+inline bool single_threaded() noexcept {
+#if __has_include(<sys/single_threaded.h>)
+  return __libc_single_threaded;
+#else
+  return false;
+#endif
+}
+
 /// A block of bytes from the pool, 64-byte aligned above 32 bytes; smaller ones lie inside the header (16-byte aligned).
 class Storage {
  public:
   /// Count 1, contents not initialised.
   static Storage* create(std::size_t bytes);
 
-  // While a process has one thread, counting needs no locked instructions, which cost as much as a small op's arithmetic.
+  // Locked instructions cost as much as a small op's arithmetic.
   void retain() noexcept {
-    if (CAPSTAN_SINGLE_THREADED) return set_count(count() + 1);
+    if (single_threaded()) return set_count(count() + 1);
     count_.fetch_add(1, std::memory_order_relaxed);
   }
   void release() noexcept {
     // A sole owner needs none either: nobody else holds a handle to copy from.
     const std::int32_t before = count_.load(std::memory_order_acquire);
     if (before == 1) return destroy();
-    if (CAPSTAN_SINGLE_THREADED) return set_count(before - 1);
+    if (single_threaded()) return set_count(before - 1);
     if (count_.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy();
   }
   bool unique() const noexcept { return count_.load(std::memory_order_acquire) == 1; }

@@ -75,7 +75,7 @@ template <class T>
 Grid grid_of(const Product<T>& p, Index batch) {
   const double work = work_of(p);
   Grid g{.row_length = p.m, .column_length = p.n, .depth = p.k};
-  if (work < 2 * worth_two && p.n <= block_columns<T>(p.k)) return g;  // the divisions below take longer than 8×8×8
+  if (work < 2 * worth_two && p.n <= slice_columns<T>) return g;
   g.columns = pieces(p.n, block_columns<T>(p.k));
   while (g.blocks() * batch < many_blocks) {
     const Index blocks = g.blocks();
@@ -189,6 +189,7 @@ template <class T>
 void gemm(const Product<T>& p) {
   if (p.m == 0 || p.n == 0) return;
   if (p.n == 1 && p.m > 1 && p.c_row == 1 && p.bias == nullptr) return gemm(transposed(p));
+  if (std::max({p.m, p.n, p.k}) <= 32) return one(p);  // to cut 8×8×8 would take longer than to multiply it
   const Grid grid = grid_of(p, 1);
   if (grid.blocks() == 1) return one(p);
   if (grid.parts > 1) return in_parts(p, grid);
