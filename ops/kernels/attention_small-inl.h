@@ -34,7 +34,8 @@ void ForEachSmallHead(const AttentionSizes& s, Index heads, const F& f) {
   });
 }
 
-/// One head, a vector of queries in the lanes.
+/// One head, a vector of queries in the lanes. What is called twice is not inlined: such a head costs less than the fetching
+/// of its code.
 template <class T>
 struct SmallHead {
   using D = hn::ScalableTag<T>;
@@ -59,7 +60,7 @@ struct SmallHead {
   }
 
   /// to [width, lanes] = factor · rowsᵀ, lanes beyond the last query 0.
-  void Pack(DenseRows<T> rows, Index width, T factor, T* to) const {
+  HWY_NOINLINE void Pack(DenseRows<T> rows, Index width, T factor, T* to) const {
     if (queries < L)
       for (Index j = 0; j < width; ++j) hn::Store(hn::Zero(D()), D(), to + j * L);
     Transpose(rows.data, rows.row, queries, width, factor, to, L);
@@ -141,8 +142,8 @@ HWY_ATTR void SmallForward(const AttentionProblem& p, const AttentionSizes& s, I
 
 /// c [keys, columns] (+)= Σ_queries s(key, query) · rows(query, ·); rows and c have padded columns.
 template <class T>
-HWY_INLINE void AddSmallKeyGradients(const SmallHead<T>& head, const T* s, const T* rows, Index columns, bool add,
-                                     T* c) {
+HWY_NOINLINE void AddSmallKeyGradients(const SmallHead<T>& head, const T* s, const T* rows, Index columns, bool add,
+                                       T* c) {
   const Index padded = Padded<T>(columns), vectors = padded / lanes<T>;
   for (Index v = 0; v < vectors; v += 4) {
     T* to = c + v * lanes<T>;
@@ -154,7 +155,7 @@ HWY_INLINE void AddSmallKeyGradients(const SmallHead<T>& head, const T* s, const
 
 /// x = factor · c, 0 for keys that no query sees.
 template <class T>
-HWY_INLINE void StoreSmallKeyGradients(HeadRows<T> x, Index all, Range keys, Index columns, T factor, const T* c) {
+HWY_NOINLINE void StoreSmallKeyGradients(HeadRows<T> x, Index all, Range keys, Index columns, T factor, const T* c) {
   const hn::ScalableTag<T> d;
   const auto f = hn::Set(d, factor);
   for (Index j = 0; j < all; ++j) {
