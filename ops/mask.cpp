@@ -174,7 +174,9 @@ Tensor Mask::keep_tensor(const Shape& scores) const {
       for (Index i = 0; i < queries; ++i, out += keys) {
         const Index stop = std::clamp<Index>(i + allowed.high + 1, 0, visible);
         const Index start = std::clamp<Index>(i + allowed.low, 0, stop);
-        for (Index j = 0; j < keys; ++j) out[j] = j >= start && j < stop;
+        // One comparison: a negative difference is a large number.
+        const auto count = static_cast<std::size_t>(stop - start);
+        for (Index j = 0; j < keys; ++j) out[j] = static_cast<std::size_t>(j - start) < count;
         if (!kept_data) continue;
         const bool* row = kept_data + kept.offset() + b * kept.stride(0) + h * kept.stride(1) + i * kept.stride(2);
         for (Index j = start; j < stop; ++j) out[j] = row[j * kept.stride(3)];

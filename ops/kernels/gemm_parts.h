@@ -13,6 +13,8 @@ namespace capstan::kernels {
 bool is_small(const Product<float>& p);
 bool is_small(const Product<double>& p);
 
+/// Elements of a B by columns that gemm_small copies to its stack at most.
+inline constexpr Index copy_elements = 512;
 /// Wants m, n, k > 0; honours `accumulate` and ignores `bias` (gemm.cpp has put it into C).
 void gemm_small(const Product<float>& p);
 void gemm_small(const Product<double>& p);

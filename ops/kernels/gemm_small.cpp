@@ -9,6 +9,7 @@
 #include <hwy/highway.h>
 
 #include <capstan/ops/kernels/partial-inl.h>
+#include <capstan/ops/kernels/transpose-inl.h>
 
 #include <algorithm>
 
@@ -64,7 +65,7 @@ HWY_INLINE void SmallColumns(const Product<T>& p, Index j, Index last) {
 }
 
 template <class T>
-HWY_INLINE void SmallOf(const Product<T>& p) {
+HWY_INLINE void SmallByRows(const Product<T>& p) {
   constexpr Index lanes = static_cast<Index>(hn::MaxLanes(hn::ScalableTag<T>()));
   Index j = 0;
   for (; j + 2 * lanes <= p.n; j += 2 * lanes) SmallColumns<2, false>(p, j, 0);
@@ -73,6 +74,24 @@ HWY_INLINE void SmallOf(const Product<T>& p) {
     j += lanes;
   }
   if (j < p.n) SmallColumns<1, true>(p, j, p.n - j);
+}
+
+// B by rows is read in place; by columns it is copied first.
+template <class T>
+HWY_INLINE void SmallOf(const Product<T>& p) {
+  if (p.b_column == 1 || p.n == 1) return SmallByRows(p);
+  T copy[copy_elements];
+  if (p.b_row == 1) {
+    Transpose(p.b, p.b_column, p.n, p.k, T{1}, copy, p.n);
+  } else {
+    for (Index k = 0; k < p.k; ++k)
+      for (Index j = 0; j < p.n; ++j) copy[k * p.n + j] = p.b[k * p.b_row + j * p.b_column];
+  }
+  Product<T> dense = p;
+  dense.b = copy;
+  dense.b_row = p.n;
+  dense.b_column = 1;
+  SmallByRows(dense);
 }
 
 HWY_ATTR void SmallF32(const Product<float>& p) { SmallOf(p); }
@@ -88,27 +107,10 @@ namespace {
 HWY_EXPORT(SmallF32);
 HWY_EXPORT(SmallF64);
 
-/// Elements of B that fit the copy on the stack.
-constexpr Index copy_elements = 512;
-
-// B by rows is read in place; by columns it is copied first, which a product must be worth.
 template <class T>
 bool small(const Product<T>& p, Index most) {
   if (p.m * p.n > most || p.k > most || p.m * p.n * p.k > most) return false;
   return p.b_column == 1 || p.n == 1 || p.k * p.n <= copy_elements;
-}
-
-template <class T>
-void run(const Product<T>& p, void (*kernel)(const Product<T>&)) {
-  if (p.b_column == 1 || p.n == 1) return kernel(p);
-  T copy[copy_elements];
-  for (Index j = 0; j < p.n; ++j)
-    for (Index k = 0; k < p.k; ++k) copy[k * p.n + j] = p.b[k * p.b_row + j * p.b_column];
-  Product<T> dense = p;
-  dense.b = copy;
-  dense.b_row = p.n;
-  dense.b_column = 1;
-  kernel(dense);
 }
 
 }  // namespace
@@ -117,8 +119,8 @@ void run(const Product<T>& p, void (*kernel)(const Product<T>&)) {
 bool is_small(const Product<float>& p) { return small(p, 32 * 32 * 32) || (p.m <= 4 && p.b_column == 1); }
 bool is_small(const Product<double>& p) { return small(p, 32 * 32 * 32) || (p.m <= 4 && p.b_column == 1); }
 
-void gemm_small(const Product<float>& p) { run(p, HWY_DYNAMIC_DISPATCH(SmallF32)); }
-void gemm_small(const Product<double>& p) { run(p, HWY_DYNAMIC_DISPATCH(SmallF64)); }
+void gemm_small(const Product<float>& p) { HWY_DYNAMIC_DISPATCH(SmallF32)(p); }
+void gemm_small(const Product<double>& p) { HWY_DYNAMIC_DISPATCH(SmallF64)(p); }
 
 }  // namespace capstan::kernels
 #endif
