@@ -309,7 +309,7 @@ TEST(Pool, ThreadsHammering) {
 
 // One element too far: under AddressSanitizer the exact sizes must catch it; elsewhere the block's end is the class's.
 TEST(PoolDeathTest, AOneElementOverrunIsCaughtWhenExact) {
-#if defined(__SANITIZE_ADDRESS__)
+#ifdef CAPSTAN_ADDRESS_SANITIZED
   ASSERT_TRUE(pool_is_exact());
   for (const std::size_t count : Bytes{3, 16, 1000, 20'000}) {
     auto* values = static_cast<volatile float*>(pool_allocate(count * sizeof(float)));

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "support/sanitized.h"
+
 namespace capstan {
 namespace {
 
@@ -97,22 +99,25 @@ void expect_same_bytes(const Model& model, std::initializer_list<Region> more, i
   kernels::set_thread_count(before);
 }
 
+/// What sanitizers look for shows in the first steps, each of which takes them a second and more.
+constexpr int steps_enough = test::sanitized ? 10 : 100;
+
 nn::Gpt small_gpt(AttentionKernel kernel) {
   nn::Init init{.seed = 3};
   return {init, {.vocab = 256, .context = 64, .width = 128, .heads = 4, .blocks = 1, .kernel = kernel}};
 }
 
 TEST(Determinism, LossesAndParametersHaveTheSameBytesForOneTwoAndFourThreads) {
-  expect_same_bytes(small_gpt(AttentionKernel::fused), {Region::attention}, 100);
+  expect_same_bytes(small_gpt(AttentionKernel::fused), {Region::attention}, steps_enough);
 }
 
 TEST(Determinism, SoDoThoseOfTheReferenceAttention) {
-  expect_same_bytes(small_gpt(AttentionKernel::reference), {Region::softmax}, 20);
+  expect_same_bytes(small_gpt(AttentionKernel::reference), {Region::softmax}, test::sanitized ? 5 : 20);
 }
 
 TEST(Determinism, SoDoThoseOfFusedAttentionWithDropoutInItAndAroundIt) {
   nn::Init init{.seed = 3};
-  expect_same_bytes(DroppingGpt(init), {Region::attention, Region::random}, 100);
+  expect_same_bytes(DroppingGpt(init), {Region::attention, Region::random}, steps_enough);
 }
 
 }  // namespace

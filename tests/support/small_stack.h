@@ -7,22 +7,9 @@
 #include <exception>
 #include <stdexcept>
 
+#include "support/sanitized.h"
+
 namespace capstan::test {
-
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define CAPSTAN_TEST_SANITIZED 1
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define CAPSTAN_TEST_SANITIZED 1
-#endif
-
-#ifdef CAPSTAN_TEST_SANITIZED
-inline constexpr bool sanitized = true;
-#else
-inline constexpr bool sanitized = false;
-#endif
 
 /// 256 KB: a recursion over a million nodes would need hundreds of times that.
 inline constexpr std::size_t small_stack = 256 * 1024;

@@ -81,7 +81,7 @@ TEST_P(Parallel, EveryWorkerIsAskedAwakeOrAsleep) {
 
 // Not under sanitizers: ThreadSanitizer ends a child process that starts threads, and a thread of the parent's may have been
 // inside AddressSanitizer's allocator at the fork, which then stays locked in the child.
-#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+#ifndef CAPSTAN_SANITIZED
 TEST(ParallelFork, AChildMakesWorkersOfItsOwn) {
   const int before = thread_count();
   set_thread_count(8);
