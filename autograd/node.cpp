@@ -141,7 +141,7 @@ void TapeState::release() {
     orphan = true;
     return;
   }
-  reset();
+  if (!nodes.empty() || absorbed_by) reset();  // else a backward did that
   const std::unique_lock lock = recycled().lock();
   recycled().states.push_back(this);
 }

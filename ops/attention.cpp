@@ -108,8 +108,10 @@ struct Attention final : Op {
     return all;
   }
   Types infer(Inputs in) const override {
-    const Shape &q = in[0].shape(), &v = in[2].shape();
-    return {Type{{q[0], q[1], q[2], v[3]}, in[0].dtype()}, Type{{q[0], q[1], q[2]}, in[0].dtype()}};
+    const Shape& q = in[0].shape();
+    Shape output = q;
+    output.set(3, in[2].shape()[3]);
+    return {Type{output, in[0].dtype()}, Type{q.drop_back(), in[0].dtype()}};
   }
 
   /// The kernel's view of inputs; layouts that it points to live here.
@@ -211,12 +213,13 @@ AttentionResult attention_reference(const Tensor& q, const Tensor& k, const Tens
 FusedAttentionResult attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
   check(q, k, v, options.bias.values);
   const Shape scores = scores_of(q, k);
-  options.mask.keep_shape(scores);  // for its errors
+  const Mask& mask = options.mask;
+  if (mask.lengths().defined() || mask.kept().defined()) mask.keep_shape(scores);  // for its errors; else band has them
   if (options.dropout && !(options.dropout->p >= 0 && options.dropout->p < 1))
     fail("dropout: p must be in [0, 1); got {}", options.dropout->p);
   const Tensor* inputs[6] = {&q, &k, &v};
   int count = 3;
-  for (const Tensor* x : {&options.bias.values, &options.mask.lengths(), &options.mask.kept()})
+  for (const Tensor* x : {&options.bias.values, &mask.lengths(), &mask.kept()})
     if (x->defined()) inputs[count++] = x;
   Tensors outputs = ops::apply_all(Attention(q, scores, options), Inputs(inputs, count));
   return {std::move(outputs[0]), std::move(outputs[1])};
