@@ -141,7 +141,7 @@ void TapeState::release() {
     orphan = true;
     return;
   }
-  if (!nodes.empty() || absorbed_by) reset();  // else a backward did that
+  reset();  // though its list may be empty: an older tape may have taken its nodes
   const std::unique_lock lock = recycled().lock();
   recycled().states.push_back(this);
 }

@@ -2,6 +2,7 @@
 #include <capstan/autograd/transform.h>
 #include <capstan/ops/apply.h>
 #include <capstan/ops/attention.h>
+#include <capstan/ops/compare.h>
 #include <capstan/ops/elementwise.h>
 #include <capstan/ops/kernels/attention.h>
 #include <capstan/ops/matmul.h>
@@ -76,6 +77,8 @@ Composed compose(const Tensor& q, const Tensor& k, const Tensor& v, const Attent
   if (grouped) kept = reshape(kept, Shape{B, Hkv, rows, Tk});
   Tensor output = matmul(kept, select(may.keys, v));
   if (grouped) output = reshape(output, Shape{B, H, Tq, Dv});
+  // It is 0 there already; its cotangent, which may be NaN, becomes so.
+  if (may.queries.defined()) output = select(may.queries, output);
   return {std::move(output), std::move(weights), std::move(scores), may.keep};
 }
 
@@ -157,6 +160,9 @@ struct Attention final : Op {
     AttentionOptions options{.mask = Mask::diagonals(band.low, band.high), .bias = {x[bias_at]}, .scale = scale};
     if (has_lengths) options.mask = options.mask & Mask::padding(call.in(lengths_at()));
     if (has_keep) options.mask = options.mask & Mask::keep(call.in(keep_at()));
+    // A query whose biases are all −∞ has no key, where softmax would say NaN.
+    constexpr double nothing = -std::numeric_limits<double>::infinity();
+    if (has_bias) options.mask = options.mask & Mask::keep(not_equal(call.in(bias_at), nothing));
     if (dropped.p > 0) options.dropout = dropped;
     const Composed composed = compose(x[0], x[1], x[2], options);
     Tensor roots[2], cotangents[2];
@@ -165,7 +171,6 @@ struct Attention final : Op {
       cotangents[0] = call.dout(0);
     }
     if (call.has_dout(1)) {
-      constexpr double nothing = -std::numeric_limits<double>::infinity();
       const Tensor& keep = composed.keep;
       roots[1] = logsumexp(keep.defined() ? where(keep, composed.scores, nothing) : composed.scores, -1);
       cotangents[1] = call.dout(1);

@@ -51,6 +51,8 @@ struct FusedAttentionResult {
 /// Blocks that the mask forbids as a whole are skipped. The same bytes for any number of threads.
 ///
 /// Where all scores of a query are −∞ by its bias, its output is 0, as if it had no key (softmax would say NaN).
+/// Scores are kept times log₂e, so in f32 one beyond 2.3e38 counts as infinite; and gradients are made from the logsumexp,
+/// whose rounding they carry: in f32 a relative error of some 1e-7 |logsumexp|.
 /// q = 0, one key: output v, logsumexp 0.
 FusedAttentionResult attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options = {});
 

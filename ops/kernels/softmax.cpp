@@ -53,7 +53,7 @@ HWY_INLINE void SoftmaxRowOf(const T* x, T* y, Index count, const Counts& counts
     const Part<T> row{0, count};
     const auto e = row.Keep(weights(row));
     const double sum = static_cast<double>(hn::GetLane(hn::SumOfLanes(d, e)));
-    return row.Store(hn::Mul(e, hn::Set(d, static_cast<T>(1.0 / sum))), y);
+    return row.Store(counts.Select(row, hn::Mul(e, hn::Set(d, static_cast<T>(1.0 / sum))), zero), y);
   }
   const double sum = RowSum<T>(count, [&](const auto& at) HWY_ATTR {
     const auto e = weights(at);
@@ -61,7 +61,9 @@ HWY_INLINE void SoftmaxRowOf(const T* x, T* y, Index count, const Counts& counts
     return e;
   });
   const auto inverse = hn::Set(d, static_cast<T>(1.0 / sum));
-  RowEach<T>(count, [&](const auto& at) HWY_ATTR { at.Store(hn::Mul(at.Load(y), inverse), y); });
+  // Selected once more: the sum may be NaN.
+  RowEach<T>(count,
+             [&](const auto& at) HWY_ATTR { at.Store(counts.Select(at, hn::Mul(at.Load(y), inverse), zero), y); });
 }
 
 template <class T>

@@ -166,6 +166,32 @@ TEST(Transform, AnInnerTapeIsAbsorbedByTheCapturedOne) {
   EXPECT_FALSE(gradient.recorded());
 }
 
+// An absorbed tape has no nodes of its own left; its tensors must not outlive it, nor pass for those of the next tape.
+TEST(Transform, WhatLeaksFromAnAbsorbedTapeIsAConstantAfterwards) {
+  Tensor leaked;
+  const auto leak = [&] {
+    return grad(number(2), [&](const Tensor& w) {
+      return grad(number(3), [&](const Tensor& x) {
+        leaked = square(x);
+        return mul(leaked, w);
+      });
+    });
+  };
+  EXPECT_EQ(leak().item(), 6);
+  EXPECT_FALSE(leaked.recorded());
+  EXPECT_EQ(grad(number(2), [&](const Tensor& w) { return mul(square(w), leaked); }).item(), 36);
+  {
+    Tape tape;
+    const Tensor w = tape.watch(number(2));
+    EXPECT_TRUE(grad(number(3), [&](const Tensor& x) { return mul(leaked = square(x), w); }).recorded());
+    EXPECT_TRUE(leaked.recorded());
+  }
+  EXPECT_FALSE(leaked.recorded());
+  Tape one, other;
+  const Tensor v = other.watch(number(5));
+  EXPECT_EQ(other.backward(mul(v, leaked)).of(v).item(), 9);
+}
+
 TEST(Transform, ThreeTapesBecomeOne) {
   Tape tape;
   const Tensor x = tape.watch(number(2));

@@ -197,13 +197,28 @@ TEST(FusedAttention, ARowWithoutKeysIsZeroBesideKeysThatAreNotFinite) {
 }
 
 TEST(FusedAttention, ABiasOfMinusInfinityEverywhereIsARowWithoutKeys) {
-  const Tensor x = draw(1, {1, 1, 2, 2});
-  const Tensor bias = tensor({{-infinity, -infinity}, {0, 0}}, DType::f64);
-  const std::vector<Tensor> r = run(true, {x, x, x, bias}, {}, draw(2, {1, 1, 2, 2}));
-  for (const Tensor& y : r)
-    for (const double value : y.to_doubles()) EXPECT_TRUE(std::isfinite(value));
-  EXPECT_EQ(r[0].at({0, 0, 0, 0}), 0);
-  EXPECT_EQ(r[1].at({0, 0, 0, 0}), 0);
+  for (const Index length : {2, 20}) {
+    const Tensor x = draw(1, {1, 1, length, 2}), up = draw(2, {1, 1, length, 2});
+    const Tensor bias = where(equal(arange(0, static_cast<double>(length), 1, DType::f64), 0.0), -infinity,
+                              zeros({length}, DType::f64));
+    const std::vector<Tensor> in = {x, x, x, reshape(bias, Shape{length, 1})};
+    const std::vector<Tensor> r = run(true, in, {}, up);
+    for (const Tensor& y : r)
+      for (const double value : y.to_doubles()) EXPECT_TRUE(std::isfinite(value));
+    EXPECT_EQ(r[0].at({0, 0, 0, 0}), 0);
+    EXPECT_EQ(r[1].at({0, 0, 0, 0}), 0);
+    expect_same(run(true, in, {}, up, true), r, 1e-13);  // by the reference
+  }
+}
+
+TEST(FusedAttention, TheCotangentOfARowWithoutKeysReachesNothing) {
+  const Tensor x = draw(1, {1, 1, 3, 2}), up = draw(2, {1, 1, 3, 2});
+  const Tensor first = reshape(equal(arange(0, 3, 1, DType::f64), 0.0), Shape{3, 1});
+  const AttentionOptions options{.mask = Mask::keep(broadcast_to(logical_not(first), Shape{3, 3}))};
+  const std::vector<Tensor> want = run(true, {x, x, x}, options, up);
+  for (const bool fused : {true, false})
+    for (const bool create_graph : {false, true})
+      expect_same(run(fused, {x, x, x}, options, where(first, nan, up), create_graph), want, 1e-13);
 }
 
 /// Forwards, and counts what is asked for.

@@ -179,10 +179,14 @@ TEST(MaskedSoftmax, ARowWithNothingKeptIsZeroAndSoIsItsGradient) {
   expect_exactly(masked_softmax(zeros({2, 0}), zeros({2, 0}) > 0.0), {2, 0}, {});
 }
 
-TEST(MaskedSoftmax, ARowOfMinusInfinityThatIsKeptIsNaN) {
-  const Tensor keep = tensor({1, 1, 0}, DType::f64) > 0.0;
-  const std::vector<double> y = masked_softmax(tensor({-infinity, -infinity, 3}, DType::f64), keep).to_doubles();
-  EXPECT_TRUE(std::isnan(y[0]) && std::isnan(y[1]));
+TEST(MaskedSoftmax, WhereNothingFiniteIsKeptItIsNaNThereAndZeroElsewhere) {
+  for (const Index length : {3, 50}) {
+    const Tensor keep = arange(0, static_cast<double>(length), 1, DType::f64) < static_cast<double>(length - 1);
+    std::vector<double> want(static_cast<std::size_t>(length), nan);
+    want.back() = 0;
+    for (const double value : {-infinity, infinity, nan})
+      expect_exactly(masked_softmax(where(keep, value, zeros({length}, DType::f64)), keep), {length}, want);
+  }
 }
 
 TEST(MaskedSoftmax, NamesWhatDoesNotFit) {
