@@ -15,7 +15,8 @@ Tensor softmax(const Tensor& x, int axis = -1);
 /// The softmax of those elements of each row where keep is true, and 0 elsewhere; a row where keep is true nowhere is 0
 /// throughout. What stands where it is false, NaN and infinities too, reaches neither y nor a gradient, and the cotangent
 /// there reaches nothing.   dx = y ⊙ (dy − Σ dy ⊙ y), sum and result where keep is true.
-/// keep: bool, broadcasting to x.   masked_softmax(tensor({0, 1, 9}), tensor({true, true, false})) = [0.26894143, 0.73105858, 0].
+/// keep: bool, broadcasting to x.   masked_softmax(x, x < 5.0) of x = [0, 1, 9] is
+/// [0.26894143, 0.73105858, 0].
 /// Errors: as softmax; keep is not bool, or does not broadcast to x's shape.
 Tensor masked_softmax(const Tensor& x, const Tensor& keep, int axis = -1);
 
