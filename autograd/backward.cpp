@@ -22,10 +22,8 @@ class Slots {
   Slots(const Slots&) = delete;
   Slots& operator=(const Slots&) = delete;
   ~Slots() {
-    for (const Slot& entry : entries_)
-      if (entry.value) entry.value->slot = no_slot;
-    entries_.clear();
-    free_.clear();
+    for (Slot& entry : entries_)
+      if (entry.value) take(entry.value) = Tensor();
     tape_.slots = std::move(entries_);
     tape_.free_slots = std::move(free_);
   }
@@ -52,16 +50,17 @@ class Slots {
   }
 
   /// What was gathered, for a rule to add to.
-  Tensor take_sum(Value* value) { return value->slot == no_slot ? Tensor() : take(value); }
+  Tensor take_sum(Value* value) { return value->slot == no_slot ? Tensor() : std::move(take(value)); }
 
   const Tensor& look(const Value* value) const { return entries_[value->slot - 1].cotangent; }
 
-  Tensor take(Value* value) {
+  /// Frees the slot; what it holds is to be moved out at once.
+  Tensor& take(Value* value) {
     Slot& entry = entries_[value->slot - 1];
     free_.push_back(value->slot);
     value->slot = no_slot;
     entry.value = nullptr;
-    return std::move(entry.cotangent);
+    return entry.cotangent;
   }
 
  private:
@@ -72,6 +71,7 @@ class Slots {
   std::uint32_t acquire() {
     if (free_.empty()) {
       entries_.emplace_back();
+      free_.reserve(entries_.capacity());  // so that the destructor needs no memory
       return static_cast<std::uint32_t>(entries_.size());
     }
     const std::uint32_t slot = free_.back();
@@ -123,7 +123,10 @@ void run_rule(TapeState& tape, Node* node, std::uint32_t run, bool recorded, boo
       continue;
     }
     state.given |= std::uint64_t{1} << i;
-    state.douts.emplace_back(value->target ? slots.look(value) : slots.take(value));
+    if (value->target)
+      state.douts.emplace_back(slots.look(value));
+    else
+      state.douts.emplace_back(std::move(slots.take(value)));
   }
   const int inputs = static_cast<int>(node->inputs);
   bool any = false;
@@ -191,7 +194,7 @@ void run_backward(TapeState& tape, std::span<Seed> seeds, std::span<Value* const
   if (finish.consumes)
     while (tape.nodes.size() > std::size_t{last} + 1) tape.free_last_node();
   for (std::uint32_t position = last + 1; position-- > first;) {
-    Node* node = tape.nodes[position];
+    Node* node = finish.consumes ? tape.nodes.back() : tape.nodes[position];
     bool reached = false;
     Value* value = node->first_output();
     for (int i = 0; i < node->outputs; ++i, value = value->next()) reached = reached || value->slot != no_slot;
@@ -201,7 +204,7 @@ void run_backward(TapeState& tape, std::span<Seed> seeds, std::span<Value* const
 
   for (std::size_t i = 0; i < targets.size(); ++i) {
     if (targets[i]->slot == no_slot) continue;
-    Tensor gradient = slots.take(targets[i]);
+    Tensor& gradient = slots.take(targets[i]);
     if (!create_graph && !gradient.contiguous()) gradient = gradient.dense();
     if (!create_graph) Access::set_link(gradient, {});
     deliver(i, std::move(gradient));

@@ -15,7 +15,6 @@ namespace capstan {
 /// holds, and never destroyed.
 struct Call::State {
   struct Borrowed {
-    const detail::Value* value;
     alignas(Tensor) std::byte tensor[sizeof(Tensor)];
     const Tensor& get() const { return *reinterpret_cast<const Tensor*>(tensor); }
   };
@@ -23,15 +22,16 @@ struct Call::State {
   detail::TapeState& tape;
   detail::Node* node;
   Reads reads;
-  std::uint32_t run;        // 0: every recorded input is wanted; else only those with this mark
-  bool recorded;            // the rule's own ops are recorded
-  bool consumes;            // no rule will run a second time
+  std::uint32_t run;  // 0: every recorded input is wanted; else only those with this mark
+  bool recorded;      // the rule's own ops are recorded
+  bool consumes;      // no rule will run a second time
   FunctionRef<Tensor(detail::Value*)> take_sum;
   std::uint64_t given = 0;  // outputs that have a cotangent
   Tensors douts;
-  int lent = 0;
-  Borrowed inside[6];
-  std::vector<std::unique_ptr<Borrowed>> beyond;
+  static constexpr std::uint32_t room = 6;
+  std::uint32_t lent = 0;  // which of those inside, a bit each
+  Borrowed inside[room];
+  std::vector<std::pair<std::uint32_t, std::unique_ptr<Borrowed>>> beyond;
 
   State(detail::TapeState& tape_, detail::Node* node_, std::uint32_t run_, bool recorded_, bool consumes_,
         FunctionRef<Tensor(detail::Value*)> take_sum_)
@@ -55,23 +55,32 @@ struct Call::State {
     return value;
   }
 
-  const Tensor& borrow(detail::Value* value) {
-    for (int i = 0; i < lent; ++i)
-      if (inside[i].value == value) return inside[i].get();
-    for (const auto& entry : beyond)
-      if (entry->value == value) return entry->get();
-    Borrowed* entry = lent < 6 ? &inside[lent++] : beyond.emplace_back(std::make_unique<Borrowed>()).get();
-    entry->value = value;
-    const detail::Link link = recorded && !value->constant ? tape.link_to(value) : detail::Link{};
-    return *detail::Access::construct(entry->tensor, value->saved, value->dtype, link, value->sizes(), value->strides(),
-                                      int{value->rank}, value->offset);
-  }
-
   Tensor zeros(const detail::Value* value) const {
     Storage* storage = Storage::create(sizeof(double));
     std::memset(storage->data(), 0, sizeof(double));
     return detail::Access::make(StorageHandle::adopt(storage), Layout(Shape{}).broadcast_to(value->shape()),
                                 value->dtype);
+  }
+
+  const Tensor& borrow_input(int i) { return borrow(static_cast<std::uint32_t>(i), node->input_values()[i]); }
+  const Tensor& borrow_output(int i) { return borrow(node->inputs + static_cast<std::uint32_t>(i), output(i)); }
+
+ private:
+  /// `place`: among the node's inputs and outputs.
+  const Tensor& borrow(std::uint32_t place, detail::Value* value) {
+    Borrowed* entry = nullptr;
+    if (place < room) {
+      entry = &inside[place];
+      if (lent >> place & 1) return entry->get();
+      lent |= std::uint32_t{1} << place;
+    } else {
+      for (const auto& [other, tensor] : beyond)
+        if (other == place) return tensor->get();
+      entry = beyond.emplace_back(place, std::make_unique<Borrowed>()).second.get();
+    }
+    const detail::Link link = recorded && !value->constant ? tape.link_to(value) : detail::Link{};
+    return *detail::Access::construct(entry->tensor, value->saved, value->dtype, link, value->sizes(), value->strides(),
+                                      int{value->rank}, value->offset);
   }
 };
 

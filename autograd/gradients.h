@@ -2,9 +2,8 @@
 #pragma once
 
 #include <capstan/autograd/fields.h>
+#include <capstan/autograd/small.h>
 #include <capstan/autograd/tensor.h>
-
-#include <vector>
 
 namespace capstan {
 
@@ -36,7 +35,7 @@ class Gradients {
     Entry() noexcept {}
   };
   const Entry& find(const Tensor& x) const;
-  std::vector<Entry> entries_;
+  Small<Entry, 4> entries_;
 };
 
 }  // namespace capstan

@@ -2,7 +2,7 @@
 
 namespace capstan {
 
-bool Layout::contiguous() const {
+bool Layout::contiguous_but_for_small() const {
   Index expected = 1;
   for (int i = rank() - 1; i >= 0; --i) {
     const Index size = shape_[i];

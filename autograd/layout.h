@@ -13,22 +13,17 @@ class Layout {
  public:
   Layout() noexcept {}
   /// Row-major (last axis fastest), offset 0.
-  explicit Layout(const Shape& shape) : shape_(shape) {
-    Index stride = 1;
-    for (int i = shape.rank() - 1; i >= 0; --i) {
-      strides_.data()[i] = stride;
-      stride *= shape[i];
-    }
-  }
+  explicit Layout(const Shape& shape) : shape_(shape) { make_dense(shape.begin()); }
   Layout(const Shape& shape, const Index* strides, Index offset) : shape_(shape), offset_(offset) {
     for (int i = 0; i < rank(); ++i) strides_.data()[i] = strides[i];
   }
-  /// From sizes that were checked before. Built in place: to copy a layout that has just been written costs more than
+  /// Both from sizes that were checked before. Built in place: to copy a layout that has just been written costs more than
   /// to write it.
   Layout(const Index* sizes, const Index* strides, int rank, Index offset)
       : shape_(Shape::trusted(sizes, rank)), offset_(offset) {
-    detail::copy_axes(strides, rank, strides_);
+    detail::copy_axes(strides, rank, strides_.data());
   }
+  Layout(const Index* sizes, int rank) : shape_(Shape::trusted(sizes, rank)) { make_dense(sizes); }
 
   Layout(const Layout& other) : shape_(other.shape_), offset_(other.offset_) { copy_strides(other); }
   Layout& operator=(const Layout& other) {
@@ -47,7 +42,12 @@ class Layout {
   Index elements() const { return shape_.elements(); }
 
   /// True if the elements lie densely in row-major order (axes of size 1 and empty tensors do not matter).
-  bool contiguous() const;
+  bool contiguous() const {
+    Index expected = 1;
+    int axis = rank() - 1;
+    for (; axis >= 0 && stride(axis) == expected; --axis) expected *= size(axis);
+    return axis < 0 || contiguous_but_for_small();
+  }
 
   /// Output axis i is input axis axes[i]; `axes` is a permutation of [0, rank) (checked by the caller).
   Layout permuted(const int* axes) const;
@@ -63,6 +63,15 @@ class Layout {
   friend bool operator==(const Layout& a, const Layout& b);
 
  private:
+  bool contiguous_but_for_small() const;  // axes of size 1 or 0
+  void make_dense(const Index* sizes) {
+    Index stride = 1;
+    Index* end = strides_.data() + rank();
+    for (const Index* size = sizes + rank(); size != sizes; stride *= *size) {
+      *--end = stride;
+      --size;
+    }
+  }
   void copy_strides(const Layout& other) {
     strides_.low = other.strides_.low;
     if (rank() > 4) strides_.high = other.strides_.high;

@@ -31,15 +31,28 @@ void Arena::absorb(Arena& other) {
   other.at_ = other.end_ = nullptr;
 }
 
-void NodeList::grow() {
-  pieces_.reserve(pieces_.size() + 1);
-  pieces_.push_back(static_cast<Node**>(pool_allocate(bytes_of(pieces_.size()))));
+void NodeList::enter_piece(std::size_t piece, std::size_t filled) {
+  piece_ = piece;
+  piece_begin_ = pieces_[piece];
+  end_ = piece_begin_ + filled;
+  piece_end_ = piece_begin_ + length_of(piece);
+}
+
+void NodeList::next_piece() {
+  const std::size_t next = pieces_.empty() ? 0 : piece_ + 1;
+  if (next == pieces_.size()) {
+    pieces_.reserve(next + 1);
+    pieces_.push_back(static_cast<Node**>(pool_allocate(length_of(next) * sizeof(Node*))));
+  }
+  enter_piece(next, 0);
 }
 
 void NodeList::clear() {
-  for (std::size_t piece = 0; piece < pieces_.size(); ++piece) pool_deallocate(pieces_[piece], bytes_of(piece));
+  for (std::size_t piece = 0; piece < pieces_.size(); ++piece)
+    pool_deallocate(pieces_[piece], length_of(piece) * sizeof(Node*));
   pieces_.clear();
-  size_ = 0;
+  size_ = piece_ = 0;
+  piece_begin_ = end_ = piece_end_ = nullptr;
 }
 
 // ---- values ---------------------------------------------------------------------------------------------------------
@@ -57,10 +70,8 @@ Value* TapeState::add_value(void* where, const Layout& layout, DType dtype, std:
   value->node = node;
   value->dtype = dtype;
   value->rank = static_cast<std::uint8_t>(layout.rank());
-  for (int i = 0; i < layout.rank(); ++i) {
-    value->sizes()[i] = layout.size(i);
-    value->strides()[i] = layout.stride(i);
-  }
+  copy_axes(layout.shape().begin(), value->rank, value->sizes());
+  copy_axes(layout.strides(), value->rank, value->strides());
   return value;
 }
 
@@ -163,6 +174,7 @@ void TapeState::forget_cached() {
 
 void TapeState::reset() {
   end_generation();
+  if (arena.empty() && absorbed_by == nullptr && absorbed.empty()) return;  // nothing was recorded since the last time
   while (!nodes.empty()) free_last_node();
   nodes.clear();
   constants.clear();

@@ -52,11 +52,10 @@ struct Node {
   const OpInfo* info = nullptr;  // null: a leaf
   std::uint32_t inputs = 0;
   std::uint16_t outputs = 0;
-  std::uint16_t reserved = 0;
+  std::uint16_t op_words = 0;  // of 8 bytes
 
-  static std::size_t op_bytes(const OpInfo* info) { return info ? (info->size + 7u) / 8u * 8u : 0; }
   Op* op() { return reinterpret_cast<Op*>(this + 1); }
-  Value** input_values() { return reinterpret_cast<Value**>(reinterpret_cast<std::byte*>(this + 1) + op_bytes(info)); }
+  Value** input_values() { return reinterpret_cast<Value**>(reinterpret_cast<std::uint64_t*>(this + 1) + op_words); }
   Value* first_output() { return reinterpret_cast<Value*>(input_values() + inputs); }
 };
 
@@ -68,6 +67,7 @@ class Arena {
     if (bytes > static_cast<std::size_t>(end_ - at_)) grow(bytes);
     return std::exchange(at_, at_ + bytes);
   }
+  bool empty() const { return chunks_.empty(); }
   void clear();
   /// Takes over another arena's chunks.
   void absorb(Arena& other);
@@ -93,26 +93,32 @@ class NodeList {
   ~NodeList() { clear(); }
   std::size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
-  Node* operator[](std::size_t i) const { return place(i); }
-  Node* back() const { return (*this)[size_ - 1]; }
-  void push_back(Node* node) {
-    if (size_ == begin_of(pieces_.size())) grow();
-    place(size_++) = node;
+  Node* operator[](std::size_t i) const {
+    const auto piece = static_cast<std::size_t>(std::bit_width(i / first_piece + 1)) - 1;
+    return pieces_[piece][i - first_piece * ((std::size_t{1} << piece) - 1)];
   }
-  void pop_back() { --size_; }
+  Node* back() const { return end_[-1]; }
+  void push_back(Node* node) {
+    if (end_ == piece_end_) next_piece();
+    *end_++ = node;
+    ++size_;
+  }
+  void pop_back() {
+    --size_;
+    if (--end_ == piece_begin_ && piece_ > 0) enter_piece(piece_ - 1, length_of(piece_ - 1));
+  }
   void clear();
 
  private:
   static constexpr std::size_t first_piece = 2048;
-  static std::size_t begin_of(std::size_t piece) { return first_piece * ((std::size_t{1} << piece) - 1); }
-  static std::size_t bytes_of(std::size_t piece) { return (first_piece << piece) * sizeof(Node*); }
-  Node*& place(std::size_t i) const {
-    const auto piece = static_cast<std::size_t>(std::bit_width(i / first_piece + 1)) - 1;
-    return pieces_[piece][i - begin_of(piece)];
-  }
-  void grow();
+  static std::size_t length_of(std::size_t piece) { return first_piece << piece; }
+  void enter_piece(std::size_t piece, std::size_t filled);
+  void next_piece();
   std::vector<Node**> pieces_;
   std::size_t size_ = 0;
+  // The piece in which the list ends.
+  std::size_t piece_ = 0;
+  Node **piece_begin_ = nullptr, **end_ = nullptr, **piece_end_ = nullptr;
 };
 
 /// A watched value and the link that was handed out for it.

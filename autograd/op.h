@@ -108,6 +108,11 @@ class Call {
   /// Shape and dtype of an input; always available.
   Shape in_shape(int i) const;
   DType in_dtype(int i) const;
+  /// Memory for the gradient of input i: its shape and dtype, row-major, not initialised.
+  Buffer new_gradient(int i) const;
+  /// The same as the next of `gradients`, which must have room for it: where to write it. Where it is not wanted, an empty tensor
+  /// and a view without a layout.
+  View append_gradient(Tensors& gradients, int i) const;
 
   /// For vjp_kernel: the cotangent that other uses of input i have gathered so far, as a Buffer by to_buffer(), which is in
   /// place where nobody else holds it; empty if there is none. The rule adds its own to it, and must return the sum as its
@@ -179,6 +184,7 @@ template <class O>
 const OpInfo& info_of() {
   static_assert(std::is_base_of_v<Op, O>, "capstan: an op derives from capstan::Op");
   static_assert(alignof(O) <= 8, "capstan: an op's alignment is at most 8");
+  static_assert(sizeof(O) < 8 * 65536, "capstan: an op's options are less than 512 KB");
   static_assert(HasName<O>, "capstan: an op has a static constexpr std::string_view name");
   if constexpr (HasName<O>) return op_info<O>;
 }

@@ -35,7 +35,7 @@ Tensors evaluate(const Op& op, Inputs in, const Types& types) {
   Tensors outputs;
   Small<View, 4> views;
   outputs.reserve(types.size());
-  for (const Type& type : types) outputs.emplace_back(Access::create(type.shape, type.dtype));
+  for (const Type& type : types) outputs.emplace_made([&] { return Access::create(type.shape, type.dtype); });
   for (const Tensor& x : outputs) views.push_back({Access::storage(x)->data(), &x.layout(), x.dtype()});
   op.eval(in, Outputs(views.begin(), views.size()));
   return outputs;
@@ -68,18 +68,21 @@ void append(TapeState& tape, const Op& op, const OpInfo& info, Inputs in, std::u
   const Reads reads = op.reads(Wanted(wanted));
   const auto position = static_cast<std::uint32_t>(tape.nodes.size());
   const auto inputs = static_cast<std::size_t>(in.size());
-  std::size_t bytes = sizeof(Node) + Node::op_bytes(&info) + inputs * sizeof(Value*);
+  const std::size_t op_words = (info.size + 7u) / 8u;
+  std::size_t bytes = sizeof(Node) + op_words * 8 + inputs * sizeof(Value*);
   for (const Tensor& x : outputs) bytes += Value::bytes(x.rank());
 
   auto* node = ::new (tape.arena.allocate(bytes)) Node;
   node->info = &info;
   node->inputs = static_cast<std::uint32_t>(in.size());
   node->outputs = static_cast<std::uint16_t>(outputs.size());
+  node->op_words = static_cast<std::uint16_t>(op_words);
   for (int i = 0; i < in.size(); ++i) {
-    const bool read = i < 64 && (reads.inputs >> i & 1) != 0;
+    const bool read = (reads.inputs & Reads::bit(i)) != 0;
     const Link& link = Access::link(in[i]);
     Value* value = link.value;
-    if (living_tape(link) == nullptr)
+    const bool lives = i < 64 ? Wanted(wanted)[i] : living_tape(link) != nullptr;
+    if (!lives)
       value = tape.constant(in[i], read, position);
     else if (read && value->saved)
       value->several = true;
@@ -119,17 +122,26 @@ void record_at(const Place& place, const Op& op, const OpInfo& info, Inputs in, 
   append(*tape, op, info, in, place.wanted, outputs);
 }
 
-/// A call with one output, which is built where the caller wants it.
-Tensor record_only(const Place& place, const Op& op, const OpInfo& info, Inputs in, const Type& type) {
-  std::optional<Layout> layout;
-  if (info.has_view) layout = op.view(in);
-  Tensor y = layout ? Access::alias(in[0], *layout) : Access::create(type.shape, type.dtype);
-  if (!layout) {
-    View view{Access::storage(y)->data(), &y.layout(), y.dtype()};
-    op.eval(in, Outputs(&view, 1));
-  }
+Tensor record_view(const Place& place, const Op& op, const OpInfo& info, Inputs in, const Layout& layout) {
+  Tensor y = Access::alias(in[0], layout);
   record_at(place, op, info, in, {&y, 1});
   return y;
+}
+
+Tensor record_evaluated(const Place& place, const Op& op, const OpInfo& info, Inputs in, const Type& type) {
+  Tensor y = Access::create(type.shape, type.dtype);
+  View view{Access::storage(y)->data(), &y.layout(), y.dtype()};
+  op.eval(in, Outputs(&view, 1));
+  record_at(place, op, info, in, {&y, 1});
+  return y;
+}
+
+/// A call with one output, which is built where the caller wants it.
+Tensor record_only(const Place& place, const Op& op, const OpInfo& info, Inputs in, const Type& type) {
+  if (info.has_view) {
+    if (const std::optional<Layout> layout = op.view(in)) return record_view(place, op, info, in, *layout);
+  }
+  return record_evaluated(place, op, info, in, type);
 }
 
 Tensors record_several(const Place& place, const Op& op, const OpInfo& info, Inputs in, const Types& types) {
@@ -174,13 +186,13 @@ namespace {
 }  // namespace
 
 const Tensor& Call::in(int i) const {
-  if (i < 0 || i >= inputs() || i >= 64 || (state_->reads.inputs >> i & 1) == 0) undeclared(*state_, "in", i);
-  return state_->borrow(state_->node->input_values()[i]);
+  if ((state_->reads.inputs & Reads::bit(i)) == 0 || i >= inputs()) undeclared(*state_, "in", i);
+  return state_->borrow_input(i);
 }
 
 const Tensor& Call::out(int i) const {
-  if (i < 0 || i >= state_->node->outputs || (state_->reads.outputs >> i & 1) == 0) undeclared(*state_, "out", i);
-  return state_->borrow(state_->output(i));
+  if ((state_->reads.outputs & Reads::bit(i)) == 0 || i >= state_->node->outputs) undeclared(*state_, "out", i);
+  return state_->borrow_output(i);
 }
 
 const Tensor& Call::dout(int i) const {
@@ -225,5 +237,21 @@ bool Call::wants(int i) const { return state_->wants(i); }
 int Call::inputs() const { return static_cast<int>(state_->node->inputs); }
 Shape Call::in_shape(int i) const { return state_->node->input_values()[i]->shape(); }
 DType Call::in_dtype(int i) const { return state_->node->input_values()[i]->dtype; }
+
+Buffer Call::new_gradient(int i) const {
+  const detail::Value* value = state_->node->input_values()[i];
+  return detail::Access::create_buffer(value->sizes(), value->rank, value->dtype);
+}
+
+View Call::append_gradient(Tensors& gradients, int i) const {
+  if (!wants(i)) {
+    gradients.emplace_back();
+    return {};
+  }
+  const detail::Value* value = state_->node->input_values()[i];
+  const Tensor& x =
+      gradients.emplace_made([&] { return detail::Access::create_tensor(value->sizes(), value->rank, value->dtype); });
+  return {detail::Access::storage(x)->data(), &x.layout(), x.dtype()};
+}
 
 }  // namespace capstan

@@ -8,7 +8,7 @@ namespace capstan {
 Shape::Shape(std::span<const Index> sizes) {
   if (sizes.size() > max_rank) fail("shape: at most {} axes; got {}", max_rank, sizes.size());
   rank_ = static_cast<int>(sizes.size());
-  detail::copy_axes(sizes.data(), rank_, sizes_);
+  detail::copy_axes(sizes.data(), rank_, sizes_.data());
   check();
 }
 
@@ -29,10 +29,8 @@ void Shape::push_back(Index size) {
   if (size != 1) check();
 }
 
-int Shape::axis(const char* op, int axis) const {
-  if (axis < -rank_ || axis >= rank_)
-    fail("{}: axis must be in [{}, {}); got {} for shape {}", op, -rank_, rank_, axis, *this);
-  return axis < 0 ? axis + rank_ : axis;
+void Shape::fail_axis(const char* op, int axis) const {
+  fail("{}: axis must be in [{}, {}); got {} for shape {}", op, -rank_, rank_, axis, *this);
 }
 
 Shape broadcast(const char* op, const Shape& a, const Shape& b) {

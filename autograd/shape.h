@@ -27,13 +27,17 @@ struct Axes {
 };
 static_assert(sizeof(Axes) == max_rank * sizeof(Index));
 
-/// `rank` of them, one by one up to four: compilers make a call of memcpy of a loop.
-inline void copy_axes(const Index* from, int rank, Axes& axes) {
-  Index* to = axes.data();
-  if (rank > 0) to[0] = from[0];
-  if (rank > 1) to[1] = from[1];
-  if (rank > 2) to[2] = from[2];
-  if (rank > 3) to[3] = from[3];
+/// `rank` of them, in pairs up to four: compilers make a call of memcpy of a loop.
+inline void copy_axes(const Index* from, int rank, Index* to) {
+  constexpr std::size_t pair = 2 * sizeof(Index);
+  if (rank < 2) {
+    if (rank == 1) *to = *from;
+    return;
+  }
+  std::memcpy(to, from, pair);
+  if (rank == 3) to[2] = from[2];
+  if (rank < 4) return;
+  std::memcpy(to + 2, from + 2, pair);
   for (int i = 4; i < rank; ++i) to[i] = from[i];
 }
 }  // namespace detail
@@ -62,17 +66,20 @@ class Shape {
   static Shape trusted(const Index* sizes, int rank) {
     Shape shape;
     shape.rank_ = rank;
-    detail::copy_axes(sizes, rank, shape.sizes_);
+    detail::copy_axes(sizes, rank, shape.sizes_.data());
     return shape;
   }
   /// Product of the sizes; 1 for a scalar.
   Index elements() const {
     Index count = 1;
-    for (int i = 0; i < rank_; ++i) count *= sizes_.data()[i];
+    for (const Index size : *this) count *= size;
     return count;
   }
   /// Turns an axis in [-rank, rank) into one in [0, rank); outside is an Error that begins with `op`.
-  int axis(const char* op, int axis) const;
+  int axis(const char* op, int axis) const {
+    if (axis < -rank_ || axis >= rank_) fail_axis(op, axis);
+    return axis < 0 ? axis + rank_ : axis;
+  }
   void push_back(Index size);
   /// Replaces one size; checked like the constructors.
   void set(int axis, Index size) {
@@ -104,6 +111,7 @@ class Shape {
     if (rank_ > 4 || all >> 15 != 0) check_large();
   }
   void check_large() const;
+  [[noreturn]] void fail_axis(const char* op, int axis) const;
   void copy(const Shape& other) {
     rank_ = other.rank_;
     sizes_.low = other.sizes_.low;

@@ -47,6 +47,14 @@ class Small {
     if (size_ == capacity_) reserve(capacity_ * 2);
     return *::new (static_cast<void*>(data_ + size_++)) T(std::forward<U>(arguments)...);
   }
+  /// The new element is what `make` returns, built in its place.
+  template <class F>
+  T& emplace_made(const F& make) {
+    if (size_ == capacity_) reserve(capacity_ * 2);
+    T* made = ::new (static_cast<void*>(data_ + size_)) T(make());
+    ++size_;  // not if it threw
+    return *made;
+  }
   void push_back(T element) { emplace_back(std::move(element)); }
   void resize(int size) {
     reserve(size);

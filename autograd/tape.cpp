@@ -79,17 +79,17 @@ Gradients Tape::backward(std::span<const Root> roots, BackwardOptions options) {
 }
 
 Gradients Tape::run(std::span<detail::Seed> seeds, BackwardOptions options) {
-  const std::size_t count = state_->watches.size();
   Small<detail::Value*, 16> targets;
   Gradients result;
-  result.entries_.resize(count);
-  for (std::size_t i = 0; i < count; ++i) {
-    targets.push_back(state_->watches[i].value);
-    result.entries_[i].link = state_->watches[i].link;
+  result.entries_.reserve(static_cast<int>(state_->watches.size()));
+  for (const detail::Watch& watch : state_->watches) {
+    targets.push_back(watch.value);
+    result.entries_.emplace_back().link = watch.link;
   }
-  detail::run_backward(*state_, seeds, {targets.begin(), targets.end()},
-                       {.keep = options.keep || options.create_graph, .create_graph = options.create_graph},
-                       [&](std::size_t i, Tensor&& gradient) { result.entries_[i].gradient = std::move(gradient); });
+  detail::run_backward(
+      *state_, seeds, {targets.begin(), targets.end()},
+      {.keep = options.keep || options.create_graph, .create_graph = options.create_graph},
+      [&](std::size_t i, Tensor&& gradient) { result.entries_[static_cast<int>(i)].gradient = std::move(gradient); });
   return result;
 }
 

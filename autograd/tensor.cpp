@@ -38,7 +38,7 @@ void require_defined(const char* what, const Tensor& x) {
 }  // namespace
 
 Buffer::Buffer(const Shape& shape, DType dtype)
-    : storage_(StorageHandle::adopt(Storage::create(bytes_for(shape, dtype)))), layout_(shape), dtype_(dtype) {}
+    : storage_(detail::Access::fresh(shape, dtype)), layout_(shape), dtype_(dtype) {}
 
 void Buffer::require_dtype(DType wanted) const {
   if (wanted != dtype_) fail("data: the element type must be the dtype's; got {} for a buffer of {}", wanted, dtype_);
@@ -115,7 +115,7 @@ void Tensor::require_dense(DType wanted) const {
 Buffer Tensor::to_buffer() && {
   require_defined("to_buffer", *this);
   const bool whole = contiguous() && layout_.offset() == 0 && storage_.get()->bytes() == bytes_for(shape(), dtype_);
-  if (whole && storage_.get()->unique()) return Buffer(std::move(storage_), Layout(shape()), dtype_);
+  if (whole && storage_.get()->unique()) return Buffer(std::move(storage_), dtype_, shape());
   Buffer copy(shape(), dtype_);
   visit_dtype(dtype_, [&](auto zero) { copy_dense<decltype(zero)>(view(), copy.data<decltype(zero)>().data()); });
   *this = Tensor();

@@ -55,8 +55,10 @@ class Buffer {
 
  private:
   friend class Tensor;
-  Buffer(StorageHandle storage, const Layout& layout, DType dtype)
-      : storage_(std::move(storage)), layout_(layout), dtype_(dtype) {}
+  friend struct detail::Access;
+  template <class... Parts>
+  Buffer(StorageHandle storage, DType dtype, const Parts&... layout)
+      : storage_(std::move(storage)), layout_(layout...), dtype_(dtype) {}
   void require_dtype(DType wanted) const;
   StorageHandle storage_;
   Layout layout_;
@@ -141,13 +143,21 @@ struct Access {
     return Tensor(std::move(storage), dtype, link, layout);
   }
   /// A fresh row-major tensor, not initialised.
-  static Tensor create(const Shape& shape, DType dtype) {
-    return Tensor(StorageHandle::adopt(Storage::create(bytes_for(shape, dtype))), dtype, {}, shape);
+  static Tensor create(const Shape& shape, DType dtype) { return Tensor(fresh(shape, dtype), dtype, {}, shape); }
+  /// The same from sizes that were checked before.
+  static Tensor create_tensor(const Index* sizes, int rank, DType dtype) {
+    return Tensor(fresh(Shape::trusted(sizes, rank), dtype), dtype, {}, sizes, rank);
+  }
+  static Buffer create_buffer(const Index* sizes, int rank, DType dtype) {
+    return Buffer(fresh(Shape::trusted(sizes, rank), dtype), dtype, sizes, rank);
   }
   /// The same tensor put together in place from the parts of its layout.
   template <class... Parts>
   static Tensor* construct(void* where, Storage* storage, DType dtype, const Link& link, const Parts&... layout) {
     return ::new (where) Tensor(StorageHandle::adopt(storage), dtype, link, layout...);
+  }
+  static StorageHandle fresh(const Shape& shape, DType dtype) {
+    return StorageHandle::adopt(Storage::create(bytes_for(shape, dtype)));
   }
   static const Link& link(const Tensor& x) { return x.link_; }
   static void set_link(Tensor& x, const Link& link) { x.link_ = link; }

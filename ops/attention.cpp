@@ -48,8 +48,19 @@ void check(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias
   if (!fits) fail("attention: bias must broadcast to the scores {}; got {}", scores, bias.shape());
 }
 
-/// x where `taken` is true and 0 elsewhere: a selection, so what stands elsewhere reaches nothing, be it NaN.
-Tensor select(const Tensor& taken, const Tensor& x) { return taken.defined() ? where(taken, x, 0.0) : x; }
+/// x where `taken` is true, if it is given, and 0 elsewhere: a selection, so what stands elsewhere reaches nothing, be it NaN.
+class Selected {
+ public:
+  Selected(const Tensor& taken, const Tensor& x) : x_(&x) {
+    if (taken.defined()) x_ = &(selection_ = where(taken, x, 0.0));
+  }
+  Selected(const Selected&) = delete;
+  operator const Tensor&() const { return *x_; }
+
+ private:
+  Tensor selection_;
+  const Tensor* x_;
+};
 
 /// What the reference makes on its way.
 struct Composed {
@@ -66,19 +77,21 @@ Composed compose(const Tensor& q, const Tensor& k, const Tensor& v, const Attent
   const bool grouped = H != Hkv;
   const Index rows = Hkv == 0 ? 0 : H / Hkv * Tq;
 
-  Tensor queries = scale(select(may.queries, q), options.scale.value_or(1 / std::sqrt(static_cast<double>(D))));
+  Tensor queries = scale(Selected(may.queries, q), options.scale.value_or(1 / std::sqrt(static_cast<double>(D))));
   if (grouped) queries = reshape(queries, Shape{B, Hkv, rows, D});
-  Tensor scores = matmul_nt(queries, select(may.keys, k));
+  Tensor scores = matmul_nt(queries, Selected(may.keys, k));
   if (grouped) scores = reshape(scores, Shape{B, H, Tq, Tk});
   if (options.bias.values.defined()) scores = scores + options.bias.values;
 
   Tensor weights = may.keep.defined() ? masked_softmax(scores, may.keep) : softmax(scores);
-  Tensor kept = options.dropout ? dropout(weights, options.dropout->p, options.dropout->key) : weights;
-  if (grouped) kept = reshape(kept, Shape{B, Hkv, rows, Tk});
-  Tensor output = matmul(kept, select(may.keys, v));
+  const Tensor* kept = &weights;
+  Tensor dropped, stacked;
+  if (options.dropout) kept = &(dropped = dropout(weights, options.dropout->p, options.dropout->key));
+  if (grouped) kept = &(stacked = reshape(*kept, Shape{B, Hkv, rows, Tk}));
+  Tensor output = matmul(*kept, Selected(may.keys, v));
   if (grouped) output = reshape(output, Shape{B, H, Tq, Dv});
   // It is 0 there already; its cotangent, which may be NaN, becomes so.
-  if (may.queries.defined()) output = select(may.queries, output);
+  if (may.queries.defined()) output = where(may.queries, output, 0.0);
   return {std::move(output), std::move(weights), std::move(scores), may.keep};
 }
 
@@ -106,15 +119,13 @@ struct Attention final : Op {
   int inputs() const { return 3 + has_bias + has_lengths + has_keep; }
 
   Reads reads(Wanted) const override {
-    Reads all = Reads::out(0) | Reads::out(1);
-    for (int i = 0; i < inputs(); ++i) all = all | Reads::in(i);
-    return all;
+    return {Reads::bit(inputs()) - 1, Reads::bit(2) - 1};  // all of them
   }
   Types infer(Inputs in) const override {
     const Shape& q = in[0].shape();
-    Shape output = q;
-    output.set(3, in[2].shape()[3]);
-    return {Type{output, in[0].dtype()}, Type{q.drop_back(), in[0].dtype()}};
+    Types types(Type{q, in[0].dtype()}, Type{Shape::trusted(q.begin(), 3), in[0].dtype()});
+    types[0].shape.set(3, in[2].shape()[3]);
+    return types;
   }
 
   /// The kernel's view of inputs; layouts that it points to live here.
@@ -187,21 +198,16 @@ struct Attention final : Op {
   Tensors vjp_kernel(const Call& call) const override {
     if (call.has_dout(1)) return vjp(call);
     const Problem problem(*this, [&](int i) -> const Tensor& { return call.in(i); });
-    const DType dtype = call.in_dtype(0);
-    std::optional<Buffer> d[4];
-    View views[4];
-    for (int i = 0; i < 3 + has_bias; ++i) {
-      if (!call.wants(i)) continue;
-      d[i].emplace(i == bias_at ? scores_of(call.in(0), call.in(1)) : call.in_shape(i), dtype);
-      views[i] = d[i]->view();
-    }
-    kernels::attention_backward(problem, call.out(0).view(), call.out(1).view(), call.dout(0).view(), views[0],
-                                views[1], views[2], views[bias_at]);
     Tensors gradients;
+    gradients.reserve(call.inputs());
+    View d[3];
+    for (int i = 0; i < 3; ++i) d[i] = call.append_gradient(gradients, i);
+    std::optional<Buffer> dbias;  // for each pair
+    if (has_bias && call.wants(bias_at)) dbias.emplace(scores_of(call.in(0), call.in(1)), call.in_dtype(0));
+    kernels::attention_backward(problem, call.out(0).view(), call.out(1).view(), call.dout(0).view(), d[0], d[1], d[2],
+                                dbias ? dbias->view() : View{});
     gradients.resize(call.inputs());
-    for (int i = 0; i < 3; ++i)
-      if (d[i]) gradients[i] = Tensor(std::move(*d[i]));
-    if (d[bias_at]) gradients[bias_at] = sum_to(Tensor(std::move(*d[bias_at])), call.in_shape(bias_at));
+    if (dbias) gradients[bias_at] = sum_to(Tensor(std::move(*dbias)), call.in_shape(bias_at));
     return gradients;
   }
 };

@@ -69,11 +69,11 @@ struct CrossEntropy final : Op {
   Tensors vjp_kernel(const Call& call) const override {
     Tensor logits = call.take_in(0);
     const bool in_place = logits.defined();
-    Buffer dx = in_place ? std::move(logits).to_buffer() : Buffer(call.in_shape(0), call.in_dtype(0));
+    Buffer dx = in_place ? std::move(logits).to_buffer() : call.new_gradient(0);
     kernels::cross_entropy_backward(in_place ? dx.view() : call.in(0).view(), call.in(1).view(),
                                     weighted ? call.in(2).view() : ConstView{}, kernel_ignore(), smoothing,
                                     call.dout(0).view(), dx.view());
-    Tensors gradients = {Tensor(std::move(dx)), Tensor()};
+    Tensors gradients = {std::move(dx), Tensor()};
     if (weighted) gradients.push_back(Tensor());
     return gradients;
   }

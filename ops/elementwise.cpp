@@ -62,7 +62,7 @@ Tensor times_finite(const Tensor& dy, const Tensor& slope) {
 Tensors times_finite_kernel(const Tensor& dy, const Tensor& slope) {
   Buffer dx(slope.shape(), slope.dtype());
   kernels::binary(kernels::Binary::mul_slope, dy.view(), slope.view(), dx.view());
-  return {Tensor(std::move(dx))};
+  return {std::move(dx)};
 }
 
 struct Exp final : Op {
@@ -96,7 +96,7 @@ struct Tanh final : Op {
     const Tensor& y = c.out(0);
     Buffer dx(y.shape(), y.dtype());
     kernels::tanh_backward(y.view(), c.dout(0).view(), dx.view());
-    return {Tensor(std::move(dx))};
+    return {std::move(dx)};
   }
 };
 

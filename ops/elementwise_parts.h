@@ -20,11 +20,11 @@ inline Tensors times_slope(const Call& c, kernels::Unary slope) {
   if (Tensor own = c.take_dout(0); own.defined()) {
     Buffer dx = std::move(own).to_buffer();
     kernels::unary_times(slope, c.in(0).view(), dx.view(), dx.view());
-    return {Tensor(std::move(dx))};
+    return {std::move(dx)};
   }
-  Buffer dx(c.in_shape(0), c.in_dtype(0));
+  Buffer dx = c.new_gradient(0);
   kernels::unary_times(slope, c.in(0).view(), c.dout(0).view(), dx.view());
-  return {Tensor(std::move(dx))};
+  return {std::move(dx)};
 }
 
 /// gelu_tanh's slope at x, in ops (activation.cpp).

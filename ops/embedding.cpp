@@ -48,7 +48,7 @@ struct Embedding final : Op {
   Tensors vjp_kernel(const Call& call) const override {
     GradientSum dtable(call, 0);
     kernels::scatter_rows(call.dout(0).view(), call.in(1).view(), padding_id, dtable.adds, dtable.buffer.view());
-    return {Tensor(std::move(dtable.buffer)), Tensor()};
+    return {std::move(dtable.buffer), Tensor()};
   }
 };
 

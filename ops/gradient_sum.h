@@ -15,7 +15,7 @@ struct GradientSum {
  private:
   GradientSum(Tensor sum, const Call& call, int input)
       : adds(sum.defined()),
-        buffer(adds ? std::move(sum).to_buffer() : Buffer(call.in_shape(input), call.in_dtype(input))) {}
+        buffer(adds ? std::move(sum).to_buffer() : call.new_gradient(input)) {}
 };
 
 }  // namespace capstan::ops

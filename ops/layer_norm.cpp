@@ -99,7 +99,7 @@ struct AddLayerNorm final : Op {
     Tensor up = call.take_dout(3);
     if (!up.defined() && call.has_dout(3)) up = call.dout(3);
     const bool adds = up.defined();
-    Buffer sum = adds ? std::move(up).to_buffer() : Buffer(call.in_shape(0), call.in_dtype(0));
+    Buffer sum = adds ? std::move(up).to_buffer() : call.new_gradient(0);
     norm.vjp_kernel(call, call.out(3), sum.view(), adds, gradients);
     const Tensor ds = std::move(sum);
     for (int i = 0; i < 2; ++i)

@@ -56,7 +56,12 @@ void multiply(const Matrix& left, const Matrix& right, T* c) {
   product.b_column = b.stride(right.columns());
   product.c = c;
   product.c_row = product.n;
-  if (a_rows == 0 && b_rows == 0) return kernels::gemm(product);
+  const auto one_of = [](const Layout& x) {
+    Index count = 1;
+    for (int axis = 0; axis < x.rank() - 2; ++axis) count *= x.size(axis);
+    return count == 1;
+  };
+  if (one_of(a) && one_of(b)) return kernels::gemm(product);
   if (b_rows == 0 && !left.transposed) {
     // One matrix for the whole batch: the batch's rows make one tall product if a's strides allow.
     Index rows = product.m;
@@ -69,7 +74,6 @@ void multiply(const Matrix& left, const Matrix& right, T* c) {
     }
   }
   const Batch batch(a, b);
-  if (batch.count == 1) return kernels::gemm(product);
   const auto operands = [&](Index item) {
     kernels::Operands<T> at{product.a, product.b, product.c + item * product.m * product.n};
     for (int axis = batch.axes - 1; axis >= 0; --axis) {
@@ -191,24 +195,21 @@ struct MatMul final : Op {
     const Shape a_shape = call.in_shape(0), b_shape = call.in_shape(1);
     if (!same_batch(a_shape, b_shape)) return vjp(call);
     const ConstView dy = call.dout(0).view();
-    Tensor da, db;
+    Tensors gradients;
+    const View da = call.append_gradient(gradients, 0), db = call.append_gradient(gradients, 1);
     visit_float(dy.dtype, [&](auto zero) {
       using T = decltype(zero);
-      if (call.wants(0)) {
+      if (da.layout) {
         const ConstView b = call.in(1).view();
-        Buffer buffer(a_shape, dy.dtype);
-        multiply({dy.bytes, *dy.layout}, {b.bytes, *b.layout, !nt}, buffer.view().data<T>());
-        da = std::move(buffer);
+        multiply({dy.bytes, *dy.layout}, {b.bytes, *b.layout, !nt}, da.data<T>());
       }
-      if (call.wants(1)) {
+      if (db.layout) {
         const ConstView a = call.in(0).view();
         const Matrix as{a.bytes, *a.layout, !nt}, ups{dy.bytes, *dy.layout, nt};
-        Buffer buffer(b_shape, dy.dtype);
-        multiply(nt ? ups : as, nt ? as : ups, buffer.view().data<T>());
-        db = std::move(buffer);
+        multiply(nt ? ups : as, nt ? as : ups, db.data<T>());
       }
     });
-    return {std::move(da), std::move(db)};
+    return gradients;
   }
 };
 

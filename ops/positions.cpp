@@ -59,7 +59,7 @@ Tensor alibi_slopes(Index heads, DType dtype) {
 Bias alibi_bias(Index heads, Index queries, Index keys, DType dtype) {
   ops::require_float("alibi_bias", "the result", dtype);
   Buffer result(Shape{heads, queries, keys}, dtype);
-  if (heads == 0 || queries == 0 || keys == 0) return {Tensor(std::move(result))};
+  if (heads == 0 || queries == 0 || keys == 0) return {std::move(result)};
   visit_float(dtype, [&](auto zero) {
     using T = decltype(zero);
     T* out = result.data<T>().data();
@@ -68,7 +68,7 @@ Bias alibi_bias(Index heads, Index queries, Index keys, DType dtype) {
         for (Index j = 0; j < keys; ++j)
           *out++ = static_cast<T>(-slope * static_cast<double>(std::abs(j - (i + keys - queries))));
   });
-  return {Tensor(std::move(result))};
+  return {std::move(result)};
 }
 
 }  // namespace capstan

@@ -34,9 +34,9 @@ struct Softmax final : Op {
     return {y * (dy - sum(dy * y, axis, keep_axes))};
   }
   Tensors vjp_kernel(const Call& call) const override {
-    Buffer dx(call.in_shape(0), call.in_dtype(0));
+    Buffer dx = call.new_gradient(0);
     kernels::softmax_backward(call.out(0).view(), call.dout(0).view(), axis, dx.view());
-    return {Tensor(std::move(dx))};
+    return {std::move(dx)};
   }
 };
 
@@ -68,11 +68,11 @@ struct MaskedSoftmax final : Op {
     return {where(keep, y * (dy - dot), 0.0), Tensor()};
   }
   Tensors vjp_kernel(const Call& call) const override {
-    Buffer dx(call.in_shape(0), call.in_dtype(0));
+    Buffer dx = call.new_gradient(0);
     const Layout keep = call.in(1).layout().broadcast_to(dx.shape());
     kernels::masked_softmax_backward(call.out(0).view(), {call.in(1).view().bytes, &keep, DType::boolean},
                                      call.dout(0).view(), axis, dx.view());
-    return {Tensor(std::move(dx)), Tensor()};
+    return {std::move(dx), Tensor()};
   }
 };
 
@@ -95,9 +95,9 @@ struct LogSoftmax final : Op {
     return {dy - exp(y) * sum(dy, axis, keep_axes)};
   }
   Tensors vjp_kernel(const Call& call) const override {
-    Buffer dx(call.in_shape(0), call.in_dtype(0));
+    Buffer dx = call.new_gradient(0);
     kernels::log_softmax_backward(call.out(0).view(), call.dout(0).view(), axis, dx.view());
-    return {Tensor(std::move(dx))};
+    return {std::move(dx)};
   }
 };
 
@@ -135,7 +135,7 @@ struct LogSumExp final : Op {
     Buffer dx(x.shape(), x.dtype());
     kernels::logsumexp_backward(x.view(), aligned(call.out(0), x.shape()).view(),
                                 aligned(call.dout(0), x.shape()).view(), axis, dx.view());
-    return {Tensor(std::move(dx))};
+    return {std::move(dx)};
   }
 };
 

@@ -20,6 +20,7 @@ using test::plain::numbers;
 using test::plain::scale;
 using test::plain::square;
 using test::plain::sum;
+using test::plain::transpose;
 using test::plain::write;
 
 using List = std::vector<Tensor>;
@@ -308,6 +309,41 @@ TEST(Record, OneConstantUnderTwoLayouts) {
   const Tensor x = tape.watch(ones({2, 2}, DType::f64));
   const Tensor y = add(sum(mul(x, c)), scale(sum(mul(x, ct)), 10));
   expect_exactly(tape.backward(y).of(x), {2, 2}, {11, 32, 23, 44});
+}
+
+/// y = a + b, whose rule writes into the memory that the call gives.
+struct Written final : Op {
+  static constexpr std::string_view name = "written";
+  Types infer(Inputs in) const override { return {Type{in[0].shape(), in[0].dtype()}}; }
+  void eval(Inputs in, Outputs out) const override { write(out[0], numbers(add(in[0].detach(), in[1].detach()))); }
+  Tensors vjp(const Call& call) const override { return {call.dout(0), call.dout(0)}; }
+  Tensors vjp_kernel(const Call& call) const override {
+    Tensors gradients;
+    for (int i = 0; i < 2; ++i) {
+      const View d = call.append_gradient(gradients, i);
+      EXPECT_EQ(d.layout != nullptr, call.wants(i));
+      EXPECT_EQ(gradients[i].defined(), call.wants(i));
+      if (!call.wants(i)) continue;
+      write(d, numbers(call.dout(0)));
+      Buffer alone = call.new_gradient(i);
+      EXPECT_EQ(alone.shape(), call.in_shape(i));
+      EXPECT_EQ(alone.dtype(), call.in_dtype(i));
+      EXPECT_EQ(alone.view().layout->stride(0), 3);  // row-major, whatever the input's strides
+    }
+    return gradients;
+  }
+};
+
+TEST(Record, ACallGivesMemoryForTheGradientsThatAreWanted) {
+  const Tensor up = tensor({{1, 2, 3}, {4, 5, 6}}), b = tensor({{1, 1, 1}, {2, 2, 2}});
+  Tape tape;
+  const Tensor x = tape.watch(tensor({{1, 4}, {2, 5}, {3, 6}}));
+  const Tensor y = record(Written{}, transpose(x), b)[0];
+  const Gradients g = tape.backward(y, up);
+  expect_exactly(g.of(x), {3, 2}, {1, 4, 2, 5, 3, 6});
+  Tape second;
+  const Tensor c = second.watch(b);
+  expect_exactly(second.backward(record(Written{}, up, c)[0], up).of(c), {2, 3}, {1, 2, 3, 4, 5, 6});
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <stdexcept>
 #include <thread>
 
 #include "support/makers.h"
@@ -46,6 +47,33 @@ TEST(TapeSize, AMillionLinksOnASmallStack) {  // CASES 62
     EXPECT_NEAR(slope, std::exp(links * std::log1p(1e-6)), 1e-9);
     EXPECT_NEAR(y.item(), slope, 1e-9);
   });
+}
+
+/// y = x, which cannot be copied onto a tape.
+struct Uncopied final : Op {
+  static constexpr std::string_view name = "uncopied";
+  Uncopied() = default;
+  Uncopied(const Uncopied&) : Op() { throw std::runtime_error("no copy"); }
+  Types infer(Inputs in) const override { return {Type{in[0].shape(), in[0].dtype()}}; }
+  void eval(Inputs in, Outputs out) const override { write(out[0], numbers(in[0])); }
+  Tensors vjp(const Call& call) const override { return {call.dout(0)}; }
+};
+
+TEST(TapeSize, ANodeThatFailsLeavesNoTraceWhereverTheListOfNodesGrows) {
+  // The list grows by pieces of 2048, 4096, …
+  for (const int links : {1, 2046, 2047, 2048, 6142, 6143, 6144}) {
+    SCOPED_TRACE(links);
+    Tape tape;
+    const Tensor x = tape.watch(number(1));
+    Tensor y = x;
+    for (int i = 0; i < links; ++i) y = scale(y, 1.0001);
+    for (int i = 0; i < 2; ++i) EXPECT_THROW(record(Uncopied{}, y), std::runtime_error);
+    EXPECT_EQ(tape.size(), links + 1);
+    for (int i = 0; i < 3; ++i) y = scale(y, 1.0001);
+    const double slope = std::pow(1.0001, links + 3);
+    EXPECT_NEAR(tape.backward(y, {.keep = true}).of(x).item(), slope, 1e-12);
+    EXPECT_NEAR(tape.backward(y).of(x).item(), slope, 1e-12);
+  }
 }
 
 /// a + b, whose rule counts its calls.
