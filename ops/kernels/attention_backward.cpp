@@ -245,8 +245,7 @@ HWY_ATTR void BackwardTask(const BackwardProblem& b, Index batch, Index key_head
         StoreKeyGradients(HeadRows<T>(b.dk, batch, key_head), block, alive, s.width, static_cast<T>(b.p.scale),
                           member > 0, tiles.dk);
       if (b.dv.layout != nullptr)
-        StoreKeyGradients(HeadRows<T>(b.dv, batch, key_head), block, alive, s.value_width, T{1}, member > 0,
-                          tiles.dv);
+        StoreKeyGradients(HeadRows<T>(b.dv, batch, key_head), block, alive, s.value_width, T{1}, member > 0, tiles.dv);
     }
     if (b.chunks == 1 && b.dq.layout != nullptr) StoreQueryGradients(b, batch, h, 0, head.panels, dq, 0);
   }
@@ -273,7 +272,7 @@ void BackwardOf(BackwardProblem b) {
     return;
   }
   if (b.dbias.layout == nullptr && IsSmall<T>(b.p, s))
-    return ForEachSmallHead(s, s.key_heads, [&](Index batch, Index h) { SmallBackward<T>(b, batch, h); });
+    return ForEachSmallHead<T>(s, s.key_heads, [&](auto d, Index batch, Index h) { SmallBackward(d, b, batch, h); });
   b.chunks = std::clamp(blocks, Index{1}, key_heads >= 8 ? Index{1} : key_heads >= 4 ? Index{2} : Index{4});
   const Index panels = (s.queries + panel<T> - 1) / panel<T>, dq_head = panels * panel<T> * s.width;
   const double task = static_cast<double>(s.queries) * static_cast<double>(std::min(s.keys, b.p.high - b.p.low + 1)) *

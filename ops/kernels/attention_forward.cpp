@@ -218,7 +218,8 @@ void ForwardOf(const AttentionProblem& p, View out, View logsumexp) {
   const Index pieces = (s.queries + queries_per_task - 1) / queries_per_task;
   if (s.batch * s.heads * pieces == 0) return;
   if (IsSmall<T>(p, s))
-    return ForEachSmallHead(s, s.heads, [&](Index b, Index h) { SmallForward<T>(p, s, b, h, out, logsumexp); });
+    return ForEachSmallHead<T>(s, s.heads,
+                               [&](auto d, Index b, Index h) { SmallForward(d, p, s, b, h, out, logsumexp); });
   const SeenKeys seen(p);
   // A piece of work is worth some 20 µs.
   const double task = static_cast<double>(queries_per_task) *

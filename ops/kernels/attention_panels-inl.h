@@ -26,8 +26,8 @@ inline constexpr Index panel = panel_vectors* lanes<T>;
 
 /// Up to whole vectors.
 template <class T>
-constexpr Index Padded(Index width) {
-  return (width + lanes<T> - 1) / lanes<T> * lanes<T>;
+constexpr Index Padded(Index width, Index L = lanes<T>) {
+  return (width + L - 1) / L * L;
 }
 
 /// Rows [count, width] with dense elements.
@@ -73,19 +73,19 @@ class Ahead {
 
 /// Row i, 0 if it is not alive, and 0 from `width` to `padded`, which is `width` or that up to whole vectors. Rows are
 /// short: calls of memcpy and memset would cost more than they move.
-template <class T>
-HWY_INLINE void CopyRow(HeadRows<const T> x, Index i, Index width, Index padded, bool alive, T* to) {
-  const hn::ScalableTag<T> d;
+template <class T, class D = hn::ScalableTag<T>>
+HWY_INLINE void CopyRow(HeadRows<const T> x, Index i, Index width, Index padded, bool alive, T* to, D d = {}) {
+  constexpr Index L = static_cast<Index>(hn::MaxLanes(D()));
   const T* from = x.data + i * x.row;
   Index j = 0;
   if (x.column == 1 || !alive) {
-    for (; j + lanes<T> <= width; j += lanes<T>) hn::StoreU(alive ? hn::LoadU(d, from + j) : hn::Zero(d), d, to + j);
+    for (; j + L <= width; j += L) hn::StoreU(alive ? hn::LoadU(d, from + j) : hn::Zero(d), d, to + j);
     if (j == width) return;
     const auto rest = alive ? LoadPart(d, from + j, width - j) : hn::Zero(d);
     padded > width ? hn::StoreU(rest, d, to + j) : StorePart(rest, d, to + j, width - j);
     return;
   }
-  if (padded > width) hn::StoreU(hn::Zero(d), d, to + padded - lanes<T>);
+  if (padded > width) hn::StoreU(hn::Zero(d), d, to + padded - L);
   for (; j < width; ++j) to[j] = from[j * x.column];
 }
 

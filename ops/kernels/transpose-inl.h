@@ -49,7 +49,7 @@ HWY_INLINE void TransposeStrip(D d, const T* from, Index from_row, T factor, T* 
   }
 }
 
-/// The strips of `rows`; returns how many rows that is.
+/// The strips of `rows`, then those of half as many rows, down to 128 bits; returns how many rows that is.
 template <class D, class T = hn::TFromD<D>>
 HWY_INLINE Index TransposeStrips(D d, const T* from, Index from_row, Index rows, Index columns, T factor, T* to,
                                  Index to_row) {
@@ -62,6 +62,8 @@ HWY_INLINE Index TransposeStrips(D d, const T* from, Index from_row, Index rows,
     for (; j < columns; ++j)
       for (Index r = i; r < i + height; ++r) to[j * to_row + r] = factor * from[r * from_row + j];
   }
+  if constexpr (height > side)
+    i += TransposeStrips(hn::Half<D>(), from + i * from_row, from_row, rows - i, columns, factor, to + i, to_row);
   return i;
 }
 
@@ -69,8 +71,6 @@ HWY_INLINE Index TransposeStrips(D d, const T* from, Index from_row, Index rows,
 template <class T>
 HWY_INLINE void Transpose(const T* from, Index from_row, Index rows, Index columns, T factor, T* to, Index to_row) {
   Index i = TransposeStrips(hn::ScalableTag<T>(), from, from_row, rows, columns, factor, to, to_row);
-  i += TransposeStrips(hn::FixedTag<T, 16 / sizeof(T)>(), from + i * from_row, from_row, rows - i, columns, factor,
-                       to + i, to_row);
   for (; i < rows; ++i)
     for (Index j = 0; j < columns; ++j) to[j * to_row + i] = factor * from[i * from_row + j];
 }

@@ -57,6 +57,31 @@ TYPED_TEST(AttentionKernels, FewQueriesAndKeys) {
   });
 }
 
+TYPED_TEST(AttentionKernels, FewQueriesWithRowsOfWholeVectors) {
+  // Rows that are read and written in place, unless a query has no key, or a key no query.
+  using T = TypeParam;
+  for_each_target([] {
+    Random random(13);
+    for (const Index width : {4, 8, 16, 32})
+      for (const Index queries : {1, 2, 4, 5, 8})
+        for (const Index heads : {2, 4}) {
+          SCOPED_TRACE(testing::Message() << width << " " << queries << " " << heads);
+          Attention<T> a({2, heads, 2, queries, 7, width, 24 - width % 16}, random);
+          a.bias_gradient = false;
+          expect_definition(a);
+          a.high = 1;
+          expect_definition(a);
+          a.low = 2;
+          a.high = 4;
+          expect_definition(a);
+          a.lengths.emplace(Shape{2});
+          (*a.lengths)[0] = 3;
+          (*a.lengths)[1] = 7;
+          expect_definition(a);
+        }
+  });
+}
+
 TYPED_TEST(AttentionKernels, ManyShortHeads) {
   // So many that a thread takes several in a row, a whole megabyte of them.
   using T = TypeParam;
