@@ -109,8 +109,9 @@ bool Mask::is_all() const {
   return windows_[0].open() && windows_[1].open() && windows_[2].open() && !lengths_.defined() && !kept_.defined();
 }
 
-bool Mask::is_all(const Shape& scores) const {
-  const Band allowed = band(scores);
+bool Mask::is_all(const Shape& scores) const { return is_all(scores, band(scores)); }
+
+bool Mask::is_all(const Shape& scores, const Band& allowed) const {
   return !lengths_.defined() && !kept_.defined() && allowed.low <= 1 - scores[2] && allowed.high >= scores[3] - 1;
 }
 
@@ -137,6 +138,10 @@ Mask::Band Mask::band(const Shape& scores) const {
 
 Shape Mask::keep_shape(const Shape& scores) const {
   band(scores);  // for its errors
+  return shape_within(scores);
+}
+
+Shape Mask::shape_within(const Shape& scores) const {
   const Index batch = scores[0], keys = scores[3];
   Shape shape{1, 1, scores[2], keys};
   if (kept_.defined()) {
@@ -156,9 +161,10 @@ Shape Mask::keep_shape(const Shape& scores) const {
   return shape;
 }
 
-Tensor Mask::keep_tensor(const Shape& scores) const {
-  const Shape shape = keep_shape(scores);
-  const Band allowed = band(scores);
+Tensor Mask::keep_tensor(const Shape& scores) const { return keep_tensor(scores, band(scores)); }
+
+Tensor Mask::keep_tensor(const Shape& scores, const Band& allowed) const {
+  const Shape shape = shape_within(scores);
   const Index queries = scores[2], keys = scores[3];
   std::vector<std::int32_t> lengths;
   if (lengths_.defined()) lengths = lengths_.to_vector<std::int32_t>();
@@ -166,7 +172,9 @@ Tensor Mask::keep_tensor(const Shape& scores) const {
   if (kept_.defined()) kept = kept_.layout().broadcast_to(shape);
 
   Buffer buffer(shape, DType::boolean);
-  bool* out = buffer.data<bool>().data();
+  const auto elements = buffer.data<bool>();
+  std::ranges::fill(elements, false);
+  bool* out = elements.data();
   const bool* kept_data = kept_.defined() ? static_cast<const bool*>(kept_.view().bytes) : nullptr;
   for (Index b = 0; b < shape[0]; ++b) {
     const Index visible = lengths.empty() ? keys : lengths[static_cast<std::size_t>(b)];
@@ -174,9 +182,7 @@ Tensor Mask::keep_tensor(const Shape& scores) const {
       for (Index i = 0; i < queries; ++i, out += keys) {
         const Index stop = std::clamp<Index>(i + allowed.high + 1, 0, visible);
         const Index start = std::clamp<Index>(i + allowed.low, 0, stop);
-        // One comparison: a negative difference is a large number.
-        const auto count = static_cast<std::size_t>(stop - start);
-        for (Index j = 0; j < keys; ++j) out[j] = static_cast<std::size_t>(j - start) < count;
+        std::fill(out + start, out + stop, true);
         if (!kept_data) continue;
         const bool* row = kept_data + kept.offset() + b * kept.stride(0) + h * kept.stride(1) + i * kept.stride(2);
         for (Index j = start; j < stop; ++j) out[j] = row[j * kept.stride(3)];
@@ -198,9 +204,9 @@ Tensor unless_all(Buffer buffer) {
 }  // namespace
 
 ResolvedMask resolve(const Mask& mask, const Shape& scores, Index groups) {
-  if (mask.is_all(scores)) return {};
-  const Tensor keep = mask.keep_tensor(scores);
   const Mask::Band band = mask.band(scores);
+  if (mask.is_all(scores, band)) return {};
+  const Tensor keep = mask.keep_tensor(scores, band);
   // Where nothing but a band around the diagonal is asked for, every query sees its own key, and every key is seen.
   if (!mask.lengths().defined() && !mask.kept().defined() && scores[2] == scores[3] && band.low <= 0 && band.high >= 0)
     return {keep, {}, {}};

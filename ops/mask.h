@@ -75,6 +75,12 @@ class Mask {
   enum Place : std::uint8_t { unaligned, top_left, bottom_right };
   static Mask make_window(Place place, std::optional<Index> left, std::optional<Index> right);
 
+  // The same with the band at hand, which has the errors of shapes.
+  friend struct ResolvedMask resolve(const Mask& mask, const Shape& scores, Index groups);
+  bool is_all(const Shape& scores, const Band& allowed) const;
+  Tensor keep_tensor(const Shape& scores, const Band& allowed) const;
+  Shape shape_within(const Shape& scores) const;
+
   Window windows_[3];  // by Place
   Tensor lengths_;
   Tensor kept_;

@@ -97,6 +97,18 @@ HWY_INLINE double RowSum(Index count, const F& f) {
   return total;
 }
 
+/// The largest lane; what NaN does is not specified.
+template <class T, class D = hn::ScalableTag<T>>
+HWY_INLINE T LargestLane(hn::Vec<D> v) {
+  const D d;
+#if HWY_TARGET == HWY_EMU128
+  // Highway 1.0.3 begins with the lowest finite number there.
+  const T lowest = -std::numeric_limits<T>::infinity();
+  if (hn::AllTrue(d, hn::Eq(v, hn::Set(d, lowest)))) return lowest;
+#endif
+  return hn::GetLane(hn::MaxOfLanes(d, v));
+}
+
 /// The largest f(place); what NaN does is not specified. −∞ for an empty row.
 template <class T, class F>
 HWY_INLINE T RowMax(Index count, const F& f) {
@@ -110,11 +122,7 @@ HWY_INLINE T RowMax(Index count, const F& f) {
     const Part<T> part{i, count - i};
     largest = hn::Max(largest, hn::IfThenElse(part.Mask(), f(part), lowest));
   }
-#if HWY_TARGET == HWY_EMU128
-  // Highway 1.0.3 begins with the lowest finite number there.
-  if (hn::AllTrue(d, hn::Eq(largest, lowest))) return -std::numeric_limits<T>::infinity();
-#endif
-  return hn::GetLane(hn::MaxOfLanes(d, largest));
+  return LargestLane<T>(largest);
 }
 template <class T>
 HWY_INLINE T RowMax(const T* x, Index count) {

@@ -30,6 +30,9 @@ class RowIndex {
   Index stride() const { return stride_; }
   /// Each row lies densely in memory (rows may lie anywhere).
   bool dense() const { return dense_; }
+  /// Rows are step() apart.
+  bool even() const { return even_; }
+  Index step() const { return step_; }
   /// Of the row's first element, from element (0, 0, …).
   Index offset(Index row) const {
     if (even_) return row * step_;
@@ -90,6 +93,14 @@ void for_input_rows(Region region, ConstView x, int axis, Index cost, F f) {
   });
 }
 
+/// True if the rows along `axis` lie densely one after the other in y and in all inputs: nearly always.
+template <std::size_t inputs>
+bool rows_are_plain(const std::array<ConstView, inputs>& x, const View& y, int axis) {
+  bool plain = axis == y.layout->rank() - 1 && y.layout->contiguous();
+  for (const ConstView& operand : x) plain = plain && operand.layout->contiguous();
+  return plain;
+}
+
 /// Calls f(row, array of input rows, output row) for every row along `axis`, in parallel, all rows dense. Inputs and y
 /// have one shape.
 template <class T, std::size_t inputs, class F>
@@ -97,9 +108,7 @@ void for_rows(Region region, const std::array<ConstView, inputs>& x, View y, int
   const RowIndex out(*y.layout, axis);
   const Index length = out.length();
   if (length == 0 || out.rows() == 0) return;
-  bool plain = axis == y.layout->rank() - 1 && y.layout->contiguous();  // nearly always, and then nothing is set up
-  for (const ConstView& operand : x) plain = plain && operand.layout->contiguous();
-  if (plain) {
+  if (rows_are_plain(x, y, axis)) {
     parallel_blocks(region, out.rows(), row_grain(length, cost), [&](Index begin, Index end) {
       std::array<const T*, inputs> rows;
       for (Index row = begin; row < end; ++row) {

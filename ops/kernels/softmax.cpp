@@ -14,6 +14,18 @@
 #include <capstan/ops/kernels/math-inl.h>
 #include <capstan/ops/kernels/row_loops-inl.h>
 
+#ifndef CAPSTAN_KEPT_ROWS
+#define CAPSTAN_KEPT_ROWS
+namespace capstan::kernels {
+/// Dense rows of a keep tensor.
+struct KeptRows {
+  const bool* first;
+  Index step;  // from row to row; 0: one for all
+  Index count;
+};
+}  // namespace capstan::kernels
+#endif
+
 HWY_BEFORE_NAMESPACE();
 namespace capstan::kernels::HWY_NAMESPACE {
 
@@ -24,6 +36,10 @@ struct Everything {
     return v;
   }
   bool None(Index) const { return false; }
+  template <class T>
+  HWY_INLINE hn::Mask<hn::ScalableTag<T>> Of(const Part<T>& row) const {
+    return row.Mask();
+  }
 };
 struct Kept {
   const bool* keep;
@@ -32,12 +48,30 @@ struct Kept {
     return hn::IfThenElse(at.Load(keep), v, otherwise);
   }
   bool None(Index count) const { return std::find(keep, keep + count, true) == keep + count; }
+  template <class T>
+  HWY_INLINE hn::Mask<hn::ScalableTag<T>> Of(const Part<T>& row) const {
+    return row.Load(keep);
+  }
 };
+
+/// A row of at most a vector: everything stays in registers.
+template <class T, class Counts>
+HWY_INLINE void ShortSoftmaxRow(const T* x, T* y, Index count, const Counts& counts) {
+  const hn::ScalableTag<T> d;
+  const Part<T> row{0, count};
+  const auto counted = counts.Of(row);
+  const auto scores = hn::IfThenElse(counted, row.Load(x), hn::Set(d, -std::numeric_limits<T>::infinity()));
+  const T top = LargestLane<T>(scores);
+  if (top == -std::numeric_limits<T>::infinity() && counts.None(count)) return row.Store(hn::Zero(d), y);
+  const auto weights = hn::IfThenElseZero(counted, ExpNonPositive(d, hn::Sub(scores, hn::Set(d, top))));
+  const auto inverse = hn::Div(hn::Set(d, T{1}), hn::SumOfLanes(d, weights));
+  row.Store(hn::IfThenElseZero(counted, hn::Mul(weights, inverse)), y);
+}
 
 template <class T, class Counts>
 HWY_INLINE void SoftmaxRowOf(const T* x, T* y, Index count, const Counts& counts) {
-  using D = hn::ScalableTag<T>;
-  const D d;
+  const hn::ScalableTag<T> d;
+  if (count <= static_cast<Index>(hn::MaxLanes(d))) return ShortSoftmaxRow(x, y, count, counts);
   const auto zero = hn::Zero(d), lowest = hn::Set(d, -std::numeric_limits<T>::infinity());
   const auto scores = [&](const auto& at) HWY_ATTR { return counts.Select(at, at.Load(x), lowest); };
   const T top = RowMax<T>(count, scores);
@@ -49,12 +83,6 @@ HWY_INLINE void SoftmaxRowOf(const T* x, T* y, Index count, const Counts& counts
   const auto weights = [&](const auto& at) HWY_ATTR {
     return counts.Select(at, ExpNonPositive(d, hn::Sub(at.Load(x), largest)), zero);
   };
-  if (count <= static_cast<Index>(hn::MaxLanes(d))) {  // not stored and loaded again
-    const Part<T> row{0, count};
-    const auto e = row.Keep(weights(row));
-    const double sum = static_cast<double>(hn::GetLane(hn::SumOfLanes(d, e)));
-    return row.Store(counts.Select(row, hn::Mul(e, hn::Set(d, static_cast<T>(1.0 / sum))), zero), y);
-  }
   const double sum = RowSum<T>(count, [&](const auto& at) HWY_ATTR {
     const auto e = weights(at);
     at.Store(e, y);
@@ -95,6 +123,13 @@ HWY_INLINE T LogSumExpRowOf(const T* x, Index count) {
 template <class T, class Counts>
 HWY_INLINE void SoftmaxBackwardRowOf(const T* y, const T* dy, T* dx, Index count, const Counts& counts) {
   const hn::ScalableTag<T> d;
+  if (count <= static_cast<Index>(hn::MaxLanes(d))) {
+    const Part<T> row{0, count};
+    const auto counted = counts.Of(row);
+    const auto weights = row.Load(y), up = row.Load(dy);
+    const auto dot = hn::SumOfLanes(d, hn::IfThenElseZero(counted, hn::Mul(up, weights)));
+    return row.Store(hn::IfThenElseZero(counted, hn::Mul(weights, hn::Sub(up, dot))), dx);
+  }
   const auto zero = hn::Zero(d);
   const double sum = RowSum<T>(
       count, [&](const auto& at) HWY_ATTR { return counts.Select(at, hn::Mul(at.Load(dy), at.Load(y)), zero); });
@@ -114,11 +149,11 @@ HWY_INLINE void LogSoftmaxBackwardRowOf(const T* y, const T* dy, T* dx, Index co
 
 HWY_ATTR void SoftmaxF32(const float* x, float* y, Index n) { SoftmaxRowOf(x, y, n, Everything{}); }
 HWY_ATTR void SoftmaxF64(const double* x, double* y, Index n) { SoftmaxRowOf(x, y, n, Everything{}); }
-HWY_ATTR void MaskedSoftmaxF32(const float* x, const bool* keep, float* y, Index n) {
-  SoftmaxRowOf(x, y, n, Kept{keep});
+HWY_ATTR void MaskedSoftmaxF32(const float* x, KeptRows keep, float* y, Index n) {
+  for (Index i = 0; i < keep.count; ++i) SoftmaxRowOf(x + i * n, y + i * n, n, Kept{keep.first + i * keep.step});
 }
-HWY_ATTR void MaskedSoftmaxF64(const double* x, const bool* keep, double* y, Index n) {
-  SoftmaxRowOf(x, y, n, Kept{keep});
+HWY_ATTR void MaskedSoftmaxF64(const double* x, KeptRows keep, double* y, Index n) {
+  for (Index i = 0; i < keep.count; ++i) SoftmaxRowOf(x + i * n, y + i * n, n, Kept{keep.first + i * keep.step});
 }
 HWY_ATTR void LogSoftmaxF32(const float* x, float* y, Index n) { LogSoftmaxRowOf(x, y, n); }
 HWY_ATTR void LogSoftmaxF64(const double* x, double* y, Index n) { LogSoftmaxRowOf(x, y, n); }
@@ -130,11 +165,13 @@ HWY_ATTR void SoftmaxBackwardF32(const float* y, const float* dy, float* dx, Ind
 HWY_ATTR void SoftmaxBackwardF64(const double* y, const double* dy, double* dx, Index n) {
   SoftmaxBackwardRowOf(y, dy, dx, n, Everything{});
 }
-HWY_ATTR void MaskedSoftmaxBackwardF32(const float* y, const bool* keep, const float* dy, float* dx, Index n) {
-  SoftmaxBackwardRowOf(y, dy, dx, n, Kept{keep});
+HWY_ATTR void MaskedSoftmaxBackwardF32(const float* y, KeptRows keep, const float* dy, float* dx, Index n) {
+  for (Index i = 0; i < keep.count; ++i)
+    SoftmaxBackwardRowOf(y + i * n, dy + i * n, dx + i * n, n, Kept{keep.first + i * keep.step});
 }
-HWY_ATTR void MaskedSoftmaxBackwardF64(const double* y, const bool* keep, const double* dy, double* dx, Index n) {
-  SoftmaxBackwardRowOf(y, dy, dx, n, Kept{keep});
+HWY_ATTR void MaskedSoftmaxBackwardF64(const double* y, KeptRows keep, const double* dy, double* dx, Index n) {
+  for (Index i = 0; i < keep.count; ++i)
+    SoftmaxBackwardRowOf(y + i * n, dy + i * n, dx + i * n, n, Kept{keep.first + i * keep.step});
 }
 HWY_ATTR void LogSoftmaxBackwardF32(const float* y, const float* dy, float* dx, Index n) {
   LogSoftmaxBackwardRowOf(y, dy, dx, n);
@@ -179,17 +216,21 @@ void backward(void (*kernel)(const T*, const T*, T*, Index), ConstView y, ConstV
 }
 
 /// Rows of a keep tensor, which may be stretched or strided.
-class KeepRows {
+class KeepTensor {
  public:
-  KeepRows(ConstView keep, int axis) : keep_(keep.data<bool>()), index_(*keep.layout, axis) {}
-  /// f(row, dense)
+  KeepTensor(ConstView keep, int axis) : keep_(keep.data<bool>()), index_(*keep.layout, axis) {}
+  bool even() const { return index_.dense() && index_.even(); }
+  KeptRows rows(Index begin, Index end) const {
+    return {keep_ + begin * index_.step(), index_.step(), end - begin};
+  }
+  /// f(the row, dense)
   template <class F>
   void with(Index row, F f) const {
     const bool* from = keep_ + index_.offset(row);
-    if (index_.dense()) return f(from);
+    if (index_.dense()) return f(KeptRows{from, 0, 1});
     Scratch<bool> dense(index_.length());
     for (Index j = 0; j < index_.length(); ++j) dense[j] = from[j * index_.stride()];
-    f(dense.data());
+    f(KeptRows{dense.data(), 0, 1});
   }
 
  private:
@@ -197,23 +238,36 @@ class KeepRows {
   RowIndex index_;
 };
 
-template <class T>
-void masked_forward(void (*kernel)(const T*, const bool*, T*, Index), ConstView x, ConstView keep, int axis, View y) {
+/// kernel(array of first input rows, rows of keep, first output row) for all rows, many at a time if they lie one after the other.
+template <class T, std::size_t inputs, class F>
+void for_masked_rows(const std::array<ConstView, inputs>& x, ConstView keep, int axis, View y, F kernel) {
   const Index length = y.layout->size(axis);
-  const KeepRows kept(keep, axis);
-  for_rows<T, 1>(Region::softmax, {x}, y, axis, 1, [&](Index row, const auto& in, T* out) {
-    kept.with(row, [&](const bool* k) { kernel(in[0], k, out, length); });
+  const KeepTensor kept(keep, axis);
+  if (!kept.even() || !rows_are_plain(x, y, axis))
+    return for_rows<T, inputs>(Region::softmax, x, y, axis, 1, [&](Index row, const auto& in, T* out) {
+      kept.with(row, [&](KeptRows k) { kernel(in, k, out); });
+    });
+  if (length == 0) return;
+  parallel_blocks(Region::softmax, y.elements() / length, row_grain(length, 1), [&](Index begin, Index end) {
+    std::array<const T*, inputs> in;
+    for (std::size_t i = 0; i < inputs; ++i) in[i] = x[i].template data<T>() + begin * length;
+    kernel(in, kept.rows(begin, end), y.template data<T>() + begin * length);
   });
 }
 
 template <class T>
-void masked_backward(void (*kernel)(const T*, const bool*, const T*, T*, Index), ConstView y, ConstView keep,
-                     ConstView dy, int axis, View dx) {
+void masked_forward(void (*kernel)(const T*, KeptRows, T*, Index), ConstView x, ConstView keep, int axis, View y) {
+  const Index length = y.layout->size(axis);
+  for_masked_rows<T, 1>({x}, keep, axis, y,
+                        [&](const auto& in, KeptRows kept, T* out) { kernel(in[0], kept, out, length); });
+}
+
+template <class T>
+void masked_backward(void (*kernel)(const T*, KeptRows, const T*, T*, Index), ConstView y, ConstView keep, ConstView dy,
+                     int axis, View dx) {
   const Index length = dx.layout->size(axis);
-  const KeepRows kept(keep, axis);
-  for_rows<T, 2>(Region::softmax, {y, dy}, dx, axis, 1, [&](Index row, const auto& in, T* out) {
-    kept.with(row, [&](const bool* k) { kernel(in[0], k, in[1], out, length); });
-  });
+  for_masked_rows<T, 2>({y, dy}, keep, axis, dx,
+                        [&](const auto& in, KeptRows kept, T* out) { kernel(in[0], kept, in[1], out, length); });
 }
 
 template <class T>
