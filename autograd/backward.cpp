@@ -194,7 +194,7 @@ void run_backward(TapeState& tape, std::span<Seed> seeds, std::span<Value* const
   if (finish.consumes)
     while (tape.nodes.size() > std::size_t{last} + 1) tape.free_last_node();
   for (std::uint32_t position = last + 1; position-- > first;) {
-    Node* node = finish.consumes ? tape.nodes.back() : tape.nodes[position];
+    Node* node = tape.nodes[position];
     bool reached = false;
     Value* value = node->first_output();
     for (int i = 0; i < node->outputs; ++i, value = value->next()) reached = reached || value->slot != no_slot;

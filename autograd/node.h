@@ -94,6 +94,7 @@ class NodeList {
   std::size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
   Node* operator[](std::size_t i) const {
+    if (i + 1 == size_) return back();
     const auto piece = static_cast<std::size_t>(std::bit_width(i / first_piece + 1)) - 1;
     return pieces_[piece][i - first_piece * ((std::size_t{1} << piece) - 1)];
   }

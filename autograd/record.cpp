@@ -45,7 +45,8 @@ Tensors evaluate(const Op& op, Inputs in, const Types& types) {
 struct Place {
   TapeState* tape = nullptr;
   std::uint64_t wanted = 0;
-  bool apart = false;  // inputs stand on several tapes, of which all but the oldest are transforms' own
+  std::uint64_t generation = 0;  // of the tape
+  bool apart = false;            // some stand on tapes of transforms, to be joined to the oldest, or joined before
 
   Place(const OpInfo& info, Inputs in) {
     for (int i = 0; i < in.size(); ++i) {
@@ -58,8 +59,14 @@ struct Place {
         apart = true;
       }
       if (!tape) tape = other;
+      if (Access::link(in[i]).tape != tape) apart = true;
       if (i < 64) wanted |= std::uint64_t{1} << i;
     }
+    if (tape) generation = tape->generation.load(std::memory_order_relaxed);
+  }
+  /// False if a user's infer or eval may have ended the tape, or joined it to another.
+  bool holds() const {
+    return !apart && !tape->absorbed_by && tape->generation.load(std::memory_order_relaxed) == generation;
   }
 };
 
@@ -109,7 +116,9 @@ void append(TapeState& tape, const Op& op, const OpInfo& info, Inputs in, std::u
 }
 
 /// Records the call, if there is a tape for it and something to differentiate.
-void record_at(const Place& place, const Op& op, const OpInfo& info, Inputs in, std::span<Tensor> outputs) {
+void record_at(const Place& before, const Op& op, const OpInfo& info, Inputs in, std::span<Tensor> outputs) {
+  if (!before.tape) return;
+  const Place place = before.holds() ? before : Place(info, in);
   if (!place.tape) return;
   bool any_float = false;
   for (const Tensor& y : outputs) any_float = any_float || is_float(y.dtype());

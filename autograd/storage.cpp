@@ -41,8 +41,9 @@ Storage* Storage::create(std::size_t bytes) {
 void Storage::destroy() noexcept {
   if (counted_as_ != 0) [[unlikely]]
     detail::count_freed(counted_as_, bytes_);
-  const std::size_t behind = data_ == this + 1 ? bytes_ : 0;
-  if (behind == 0 && data_ != inline_) pool_deallocate(data_, bytes_);
+  const bool shares = shares_block(bytes_);
+  const std::size_t behind = shares && bytes_ > inline_bytes ? bytes_ : 0;
+  if (!shares) pool_deallocate(data_, bytes_);
   this->~Storage();
   pool_deallocate(this, sizeof(Storage) + behind);
 }

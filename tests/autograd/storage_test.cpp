@@ -3,7 +3,10 @@
 #include <capstan/autograd/storage.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
+#include <memory>
+#include <memory_resource>
 #include <thread>
 #include <vector>
 
@@ -85,6 +88,52 @@ TEST(Storage, TheLastOwnerMayBeAnotherThread) {
     std::thread other([copy = handle] { static_cast<char*>(copy.get()->data())[0] = 1; });
     handle = StorageHandle();
     other.join();
+  }
+}
+
+/// Serves blocks one directly behind the other, while it lives.
+class Neighbours final : public std::pmr::memory_resource {
+ public:
+  Neighbours() {
+    pool_trim();
+    previous_ = set_pool_upstream(this);
+  }
+  ~Neighbours() override {
+    pool_trim();
+    set_pool_upstream(previous_);
+  }
+
+ private:
+  void* do_allocate(std::size_t bytes, std::size_t alignment) override {
+    void* at = memory_ + used_;
+    std::size_t room = sizeof(memory_) - used_;
+    if (!std::align(alignment, bytes, at, room)) throw std::bad_alloc();
+    used_ = sizeof(memory_) - room + bytes;
+    return at;
+  }
+  void do_deallocate(void* block, std::size_t bytes, std::size_t alignment) override {
+    const auto* at = static_cast<std::byte*>(block);
+    if (at < memory_ || at >= memory_ + sizeof(memory_)) previous_->deallocate(block, bytes, alignment);
+  }
+  bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override { return this == &other; }
+
+  std::pmr::memory_resource* previous_;
+  std::size_t used_ = 0;
+  alignas(64) std::byte memory_[64 * 1024];
+};
+
+TEST(Storage, APayloadThatHappensToFollowItsHeaderIsABlockOfItsOwn) {
+  Neighbours upstream;
+  Storage::create(1024)->release();
+  {
+    const StorageHandle living = StorageHandle::adopt(Storage::create(1024));
+    std::memset(living.get()->data(), 1, 1024);
+    void* block = pool_allocate(1152);
+    std::memset(block, 2, 1152);
+    EXPECT_EQ(living.get()->bytes(), 1024u);
+    EXPECT_EQ(std::count(static_cast<char*>(living.get()->data()), static_cast<char*>(living.get()->data()) + 1024, 1),
+              1024);
+    pool_deallocate(block, 1152);
   }
 }
 
