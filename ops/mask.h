@@ -11,6 +11,7 @@
 namespace capstan {
 
 struct Bias;
+struct ResolvedMask;
 
 /// Where the first query stands when there are Tq queries and Tk keys: `top_left` puts query i at key i, `bottom_right`
 /// puts the last query at the last key, so query i at key i + Tk − Tq (a cache that holds earlier keys).
@@ -76,7 +77,7 @@ class Mask {
   static Mask make_window(Place place, std::optional<Index> left, std::optional<Index> right);
 
   // The same with the band at hand, which has the errors of shapes.
-  friend struct ResolvedMask resolve(const Mask& mask, const Shape& scores, Index groups);
+  friend ResolvedMask resolve(const Mask& mask, const Shape& scores, Index groups);
   bool is_all(const Shape& scores, const Band& allowed) const;
   Tensor keep_tensor(const Shape& scores, const Band& allowed) const;
   Shape shape_within(const Shape& scores) const;

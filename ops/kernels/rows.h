@@ -54,6 +54,13 @@ class RowIndex {
   bool dense_ = true;
 };
 
+/// `count` dense rows of a keep tensor.
+struct KeptRows {
+  const bool* first;
+  Index step;  // from row to row
+  Index count;
+};
+
 /// Rows handled together where they are not dense: neighbours share cache lines.
 inline constexpr Index rows_together = 16;
 

@@ -14,18 +14,6 @@
 #include <capstan/ops/kernels/math-inl.h>
 #include <capstan/ops/kernels/row_loops-inl.h>
 
-#ifndef CAPSTAN_KEPT_ROWS
-#define CAPSTAN_KEPT_ROWS
-namespace capstan::kernels {
-/// Dense rows of a keep tensor.
-struct KeptRows {
-  const bool* first;
-  Index step;  // from row to row; 0: one for all
-  Index count;
-};
-}  // namespace capstan::kernels
-#endif
-
 HWY_BEFORE_NAMESPACE();
 namespace capstan::kernels::HWY_NAMESPACE {
 
@@ -220,9 +208,7 @@ class KeepTensor {
  public:
   KeepTensor(ConstView keep, int axis) : keep_(keep.data<bool>()), index_(*keep.layout, axis) {}
   bool even() const { return index_.dense() && index_.even(); }
-  KeptRows rows(Index begin, Index end) const {
-    return {keep_ + begin * index_.step(), index_.step(), end - begin};
-  }
+  KeptRows rows(Index begin, Index end) const { return {keep_ + begin * index_.step(), index_.step(), end - begin}; }
   /// f(the row, dense)
   template <class F>
   void with(Index row, F f) const {
