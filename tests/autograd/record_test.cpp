@@ -3,11 +3,8 @@
 #include <capstan/autograd/gradcheck.h>
 #include <capstan/autograd/op.h>
 #include <capstan/autograd/tape.h>
-#include <capstan/autograd/transform.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include <functional>
 
 #include "support/expect.h"
 #include "support/plain_ops.h"
@@ -23,7 +20,6 @@ using test::plain::numbers;
 using test::plain::scale;
 using test::plain::square;
 using test::plain::sum;
-using test::plain::transpose;
 using test::plain::write;
 
 using List = std::vector<Tensor>;
@@ -312,97 +308,6 @@ TEST(Record, OneConstantUnderTwoLayouts) {
   const Tensor x = tape.watch(ones({2, 2}, DType::f64));
   const Tensor y = add(sum(mul(x, c)), scale(sum(mul(x, ct)), 10));
   expect_exactly(tape.backward(y).of(x), {2, 2}, {11, 32, 23, 44});
-}
-
-/// y = a + b, whose rule writes into the memory that the call gives.
-struct Written final : Op {
-  static constexpr std::string_view name = "written";
-  Types infer(Inputs in) const override { return {Type{in[0].shape(), in[0].dtype()}}; }
-  void eval(Inputs in, Outputs out) const override { write(out[0], numbers(add(in[0].detach(), in[1].detach()))); }
-  Tensors vjp(const Call& call) const override { return {call.dout(0), call.dout(0)}; }
-  Tensors vjp_kernel(const Call& call) const override {
-    Tensors gradients;
-    for (int i = 0; i < 2; ++i) {
-      const View d = call.append_gradient(gradients, i);
-      EXPECT_EQ(d.layout != nullptr, call.wants(i));
-      EXPECT_EQ(gradients[i].defined(), call.wants(i));
-      if (!call.wants(i)) continue;
-      write(d, numbers(call.dout(0)));
-      Buffer alone = call.new_gradient(i);
-      EXPECT_EQ(alone.shape(), call.in_shape(i));
-      EXPECT_EQ(alone.dtype(), call.in_dtype(i));
-      EXPECT_EQ(alone.view().layout->stride(0), 3);  // row-major, whatever the input's strides
-    }
-    return gradients;
-  }
-};
-
-TEST(Record, ACallGivesMemoryForTheGradientsThatAreWanted) {
-  const Tensor up = tensor({{1, 2, 3}, {4, 5, 6}}), b = tensor({{1, 1, 1}, {2, 2, 2}});
-  Tape tape;
-  const Tensor x = tape.watch(tensor({{1, 4}, {2, 5}, {3, 6}}));
-  const Tensor y = record(Written{}, transpose(x), b)[0];
-  const Gradients g = tape.backward(y, up);
-  expect_exactly(g.of(x), {3, 2}, {1, 4, 2, 5, 3, 6});
-  Tape second;
-  const Tensor c = second.watch(b);
-  expect_exactly(second.backward(record(Written{}, up, c)[0], up).of(c), {2, 3}, {1, 2, 3, 4, 5, 6});
-}
-
-/// y = 2x; `on_eval` and `on_rule` are what a user may do meanwhile.
-struct Busy final : Op {
-  static constexpr std::string_view name = "busy";
-  const std::function<void(const Tensor&)>* on_eval;
-  const std::function<void()>* on_rule;
-  Busy(const std::function<void(const Tensor&)>& eval_, const std::function<void()>& rule_)
-      : on_eval(&eval_), on_rule(&rule_) {}
-  Types infer(Inputs in) const override { return {Type{in[0].shape(), in[0].dtype()}}; }
-  void eval(Inputs in, Outputs out) const override {
-    write(out[0], numbers(scale(in[0].detach(), 2)));
-    (*on_eval)(in[0]);
-  }
-  Tensors vjp(const Call& call) const override {
-    (*on_rule)();
-    return {scale(call.dout(0), 2)};
-  }
-};
-const std::function<void(const Tensor&)> nothing_on_eval = [](const Tensor&) {};
-const std::function<void()> nothing_on_rule = [] {};
-
-TEST(Record, ARuleMayWatchOnTheTapeThatRunsIt) {
-  for (const bool keep : {false, true}) {
-    Tape tape;
-    const std::function<void()> watch = [&] {
-      for (int i = 0; i < 2; ++i) square(tape.watch(vector({1})));
-    };
-    const Tensor x = tape.watch(vector({3}));
-    const Tensor y = record(Busy(nothing_on_eval, watch), square(x))[0];
-    const Gradients g = tape.backward(sum(y), {.keep = keep});
-    EXPECT_TRUE(g.reached(x));
-    expect_exactly(g.of(x), {1}, {12});
-  }
-}
-
-TEST(Record, AnEvalMayEndTheTapeOfItsInputs) {
-  Tape tape;
-  const Tensor x = tape.watch(vector({3}));
-  const Tensor root = sum(square(x));
-  const std::function<void(const Tensor&)> end = [&](const Tensor&) { tape.backward(root); };
-  const Tensor y = record(Busy(end, nothing_on_rule), scale(x, 1))[0];
-  EXPECT_FALSE(y.recorded());
-  const Tensor n = tape.watch(vector({1}));
-  expect_exactly(tape.backward(sum(mul(n, y))).of(n), {1}, {6});
-}
-
-TEST(Record, AnEvalMayJoinTheTapeOfItsInputsToAnother) {
-  Tape tape;
-  const Tensor a = tape.watch(vector({5}));
-  Tensor kept;
-  const std::function<void(const Tensor&)> join = [&](const Tensor& x) { kept = mul(x, a); };
-  const Tensor slope =
-      grad(vector({3}), [&](const Tensor& x) { return sum(add(record(Busy(join, nothing_on_rule), x)[0], kept)); });
-  expect_exactly(slope, {1}, {7});  // 2 + a
-  expect_exactly(tape.backward(sum(slope)).of(a), {1}, {1});
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Tests of Call::take_sum, take_in, take_out and take_dout (op.h): a rule gets memory only if nobody else needs it.
+// Tests of Call::take_sum, take_in, take_out and take_dout (op.h): a rule gets memory only if nobody else needs it; and of
+// new_gradient and append_gradient.
 #include <capstan/autograd/create.h>
 #include <capstan/autograd/tape.h>
 #include <gtest/gtest.h>
@@ -18,6 +19,7 @@ using test::plain::mul;
 using test::plain::numbers;
 using test::plain::scale;
 using test::plain::sum;
+using test::plain::transpose;
 using test::plain::write;
 
 /// y = 2 x (a second input counts for nothing), which reads all of them though it needs none; its kernel asks for one piece
@@ -193,6 +195,43 @@ TEST_F(Take, ACotangentThatTheCallerHoldsIsNot) {
   expect_exactly(tape.backward(ask(For::dout, x), up).of(x), {3}, {2, 2, 2});
   EXPECT_EQ(told, "none ");
   expect_exactly(up, {3}, {1, 1, 1});
+}
+
+// ---- new memory -------------------------------------------------------------------------------------------------------
+
+/// y = a + b, whose rule writes into the memory that the call gives.
+struct Written final : Op {
+  static constexpr std::string_view name = "written";
+  Types infer(Inputs in) const override { return {Type{in[0].shape(), in[0].dtype()}}; }
+  void eval(Inputs in, Outputs out) const override { write(out[0], numbers(add(in[0].detach(), in[1].detach()))); }
+  Tensors vjp(const Call& call) const override { return {call.dout(0), call.dout(0)}; }
+  Tensors vjp_kernel(const Call& call) const override {
+    Tensors gradients;
+    for (int i = 0; i < 2; ++i) {
+      const View d = call.append_gradient(gradients, i);
+      EXPECT_EQ(d.layout != nullptr, call.wants(i));
+      EXPECT_EQ(gradients[i].defined(), call.wants(i));
+      if (!call.wants(i)) continue;
+      write(d, numbers(call.dout(0)));
+      Buffer alone = call.new_gradient(i);
+      EXPECT_EQ(alone.shape(), call.in_shape(i));
+      EXPECT_EQ(alone.dtype(), call.in_dtype(i));
+      EXPECT_EQ(alone.view().layout->stride(0), 3);  // row-major, whatever the input's strides
+    }
+    return gradients;
+  }
+};
+
+TEST(NewGradient, ACallGivesMemoryForTheGradientsThatAreWanted) {
+  const Tensor up = tensor({{1, 2, 3}, {4, 5, 6}}), b = tensor({{1, 1, 1}, {2, 2, 2}});
+  Tape tape;
+  const Tensor x = tape.watch(tensor({{1, 4}, {2, 5}, {3, 6}}));
+  const Tensor y = record(Written{}, transpose(x), b)[0];
+  const Gradients g = tape.backward(y, up);
+  expect_exactly(g.of(x), {3, 2}, {1, 4, 2, 5, 3, 6});
+  Tape second;
+  const Tensor c = second.watch(b);
+  expect_exactly(second.backward(record(Written{}, up, c)[0], up).of(c), {2, 3}, {1, 2, 3, 4, 5, 6});
 }
 
 }  // namespace

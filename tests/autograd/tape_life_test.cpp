@@ -1,8 +1,11 @@
-// Tests of tape.h: how long links hold, what a tape keeps alive, and when it is freed.
+// Tests of tape.h: how long links hold, what a tape keeps alive, when it is freed, and what rules and evals
+// of users may do to it.
 #include <capstan/autograd/create.h>
 #include <capstan/autograd/tape.h>
+#include <capstan/autograd/transform.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <optional>
 
 #include "support/expect.h"
@@ -151,6 +154,64 @@ TEST(TapeMemory, WhatBackwardNeedsCannotBeOverwritten) {  // CASES 27
   Buffer buffer = std::move(x).to_buffer();  // shared with the tape: a copy
   std::ranges::fill(buffer.data<double>(), 100.0);
   expect_exactly(tape.backward(y).of(watched), {3}, {2, 4, 6});
+}
+
+// ---- what users may do meanwhile --------------------------------------------------------------------------------------
+
+/// y = 2x; `on_eval` and `on_rule` are what a user may do meanwhile.
+struct Busy final : Op {
+  static constexpr std::string_view name = "busy";
+  const std::function<void(const Tensor&)>* on_eval;
+  const std::function<void()>* on_rule;
+  Busy(const std::function<void(const Tensor&)>& eval_, const std::function<void()>& rule_)
+      : on_eval(&eval_), on_rule(&rule_) {}
+  Types infer(Inputs in) const override { return {Type{in[0].shape(), in[0].dtype()}}; }
+  void eval(Inputs in, Outputs out) const override {
+    write(out[0], numbers(scale(in[0].detach(), 2)));
+    (*on_eval)(in[0]);
+  }
+  Tensors vjp(const Call& call) const override {
+    (*on_rule)();
+    return {scale(call.dout(0), 2)};
+  }
+};
+const std::function<void(const Tensor&)> nothing_on_eval = [](const Tensor&) {};
+const std::function<void()> nothing_on_rule = [] {};
+
+TEST(TapeMeanwhile, ARuleMayWatchOnTheTapeThatRunsIt) {
+  for (const bool keep : {false, true}) {
+    Tape tape;
+    const std::function<void()> watch = [&] {
+      for (int i = 0; i < 2; ++i) square(tape.watch(number(1)));
+    };
+    const Tensor x = tape.watch(number(3));
+    const Tensor y = record(Busy(nothing_on_eval, watch), square(x))[0];
+    const Gradients g = tape.backward(sum(y), {.keep = keep});
+    EXPECT_TRUE(g.reached(x));
+    expect_exactly(g.of(x), {}, {12});
+  }
+}
+
+TEST(TapeMeanwhile, AnEvalMayEndTheTapeOfItsInputs) {
+  Tape tape;
+  const Tensor x = tape.watch(number(3));
+  const Tensor root = sum(square(x));
+  const std::function<void(const Tensor&)> end = [&](const Tensor&) { tape.backward(root); };
+  const Tensor y = record(Busy(end, nothing_on_rule), scale(x, 1))[0];
+  EXPECT_FALSE(y.recorded());
+  const Tensor n = tape.watch(number(1));
+  expect_exactly(tape.backward(sum(mul(n, y))).of(n), {}, {6});
+}
+
+TEST(TapeMeanwhile, AnEvalMayJoinTheTapeOfItsInputsToAnother) {
+  Tape tape;
+  const Tensor a = tape.watch(number(5));
+  Tensor kept;
+  const std::function<void(const Tensor&)> join = [&](const Tensor& x) { kept = mul(x, a); };
+  const Tensor slope =
+      grad(number(3), [&](const Tensor& x) { return sum(add(record(Busy(join, nothing_on_rule), x)[0], kept)); });
+  expect_exactly(slope, {}, {7});  // 2 + a
+  expect_exactly(tape.backward(sum(slope)).of(a), {}, {1});
 }
 
 }  // namespace
